@@ -1,0 +1,5 @@
+"""Writes a tailored pytest harness for TensorFlow tests into a repository."""
+
+from importlib.metadata import version
+
+__version__ = version("devicegen")

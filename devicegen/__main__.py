@@ -1,0 +1,5 @@
+"""``python -m devicegen``."""
+
+from devicegen.cli import main
+
+main()

@@ -1,0 +1,103 @@
+"""The files of the repository, listed once and read as text only where a fact needs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# Folders that hold no sources of the project, for trees that git does not list.
+SKIPPED_FOLDERS = frozenset(
+    {"__pycache__", "build", "dist", "env", "node_modules", "site-packages", "venv"}
+)
+MAX_BYTES = 2_000_000
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A place in the repository: posix path relative to its top, and a line counted from 1."""
+
+    path: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+@dataclass(frozen=True)
+class SourceTree:
+    """The repository's files below ``top``, as posix paths relative to it, sorted.
+
+    ``git ls-files`` (tracked, and untracked but not ignored) where git knows the tree,
+    else a walk that leaves out hidden folders, environments and build outputs.
+    """
+
+    top: Path
+    files: tuple[str, ...]
+    _texts: dict[str, str | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def list(cls, top: Path) -> SourceTree:
+        """List the files below ``top``."""
+        listed = _git_files(top)
+        return cls(top, tuple(sorted(_walk(top) if listed is None else listed)))
+
+    def text(self, path: str) -> str | None:
+        """Return the text of a file; None where it is no regular file, too large or not UTF-8."""
+        if path not in self._texts:
+            self._texts[path] = _read(self.top / path)
+        return self._texts[path]
+
+    def python_files(self) -> Iterator[str]:
+        """Yield the paths that end in ``.py``."""
+        return (path for path in self.files if path.endswith(".py"))
+
+    def mentioning(self, *words: str) -> Iterator[str]:
+        """Yield the Python files whose bytes hold any of ``words``: a cheap text search."""
+        wanted = [word.encode() for word in words]
+        for path in self.python_files():
+            try:
+                file = self.top / path
+                if file.is_symlink() or file.stat().st_size > MAX_BYTES:
+                    continue
+                data = file.read_bytes()
+            except OSError:
+                continue
+            if any(word in data for word in wanted):
+                yield path
+
+
+def _read(file: Path) -> str | None:
+    try:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return None
+        return file.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _git_files(top: Path) -> list[str] | None:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    try:
+        done = subprocess.run(command, cwd=top, capture_output=True, check=False)
+    except OSError:
+        return None  # git is not installed
+    if done.returncode != 0:
+        return None  # not a work tree
+    names = {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
+    return [name for name in names if (top / name).is_file()]
+
+
+def _walk(top: Path) -> Iterator[str]:
+    for folder, subfolders, names in os.walk(top):
+        subfolders[:] = [
+            name
+            for name in subfolders
+            if not name.startswith(".")
+            and name not in SKIPPED_FOLDERS
+            and not name.endswith(".egg-info")
+        ]
+        for name in names:
+            yield (Path(folder) / name).relative_to(top).as_posix()
