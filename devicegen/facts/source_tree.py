@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from pathlib import Path
 SKIPPED_FOLDERS = frozenset(
     {"__pycache__", "build", "dist", "env", "node_modules", "site-packages", "venv"}
 )
+# Hidden folders that hold what such trees run.
+RUNNER_FOLDERS = frozenset({".ci", ".circleci", ".github"})
 MAX_BYTES = 2_000_000
 
 
@@ -31,7 +34,7 @@ class SourceTree:
     """The repository's files below ``top``, as posix paths relative to it, sorted.
 
     ``git ls-files`` (tracked, and untracked but not ignored) where git knows the tree,
-    else a walk that leaves out hidden folders, environments and build outputs.
+    else a walk that leaves out hidden folders (but CI's), environments and build outputs.
     """
 
     top: Path
@@ -47,8 +50,21 @@ class SourceTree:
     def text(self, path: str) -> str | None:
         """Return the text of a file; None where it is no regular file, too large or not UTF-8."""
         if path not in self._texts:
-            self._texts[path] = _read(self.top / path)
+            data = self.data(path)
+            self._texts[path] = None if data is None else _decoded(data)
         return self._texts[path]
+
+    def data(self, path: str) -> bytes | None:
+        """Return the bytes of a file, not kept; None where it is no regular file or too large."""
+        # os and not pathlib: this is called for every Python file, and is the time that takes.
+        try:
+            status = os.lstat(name := f"{self.top}/{path}")
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+                return None
+            with open(name, "rb", buffering=0) as file:  # noqa: PTH123
+                return file.read()
+        except OSError:
+            return None
 
     def python_files(self) -> Iterator[str]:
         """Yield the paths that end in ``.py``."""
@@ -58,23 +74,15 @@ class SourceTree:
         """Yield the Python files whose bytes hold any of ``words``: a cheap text search."""
         wanted = [word.encode() for word in words]
         for path in self.python_files():
-            try:
-                file = self.top / path
-                if file.is_symlink() or file.stat().st_size > MAX_BYTES:
-                    continue
-                data = file.read_bytes()
-            except OSError:
-                continue
-            if any(word in data for word in wanted):
+            data = self.data(path)
+            if data is not None and any(word in data for word in wanted):
                 yield path
 
 
-def _read(file: Path) -> str | None:
+def _decoded(data: bytes) -> str | None:
     try:
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > MAX_BYTES:
-            return None
-        return file.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError):
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
         return None
 
 
@@ -87,7 +95,9 @@ def _git_files(top: Path) -> list[str] | None:
     if done.returncode != 0:
         return None  # not a work tree
     names = {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
-    return [name for name in names if (top / name).is_file()]
+    if not names:
+        return None  # a folder that the work tree around it ignores
+    return [name for name in names if os.path.isfile(f"{top}/{name}")]  # noqa: PTH113
 
 
 def _walk(top: Path) -> Iterator[str]:
@@ -95,7 +105,7 @@ def _walk(top: Path) -> Iterator[str]:
         subfolders[:] = [
             name
             for name in subfolders
-            if not name.startswith(".")
+            if (not name.startswith(".") or name in RUNNER_FOLDERS)
             and name not in SKIPPED_FOLDERS
             and not name.endswith(".egg-info")
         ]

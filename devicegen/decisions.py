@@ -1,0 +1,210 @@
+"""From facts to decisions: every answer, with its reason in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import Literal
+
+from devicegen.errors import DevicegenError
+from devicegen.facts.repository import RepoFacts
+from devicegen.facts.source_tree import Location
+from devicegen.record import Answers, Record
+
+# The lowest Python that the harness is made for; its syntax runs on older ones too.
+HARNESS_PYTHON = (3, 9)
+# TensorFlow 2.4 moved the logical-device names out of tf.config.experimental; the old names are
+# still there in 2.21: https://www.tensorflow.org/api_docs/python/tf/config
+STABLE_SINCE = (2, 4)
+
+MARKERS = (
+    "run_on(devices): once per listed device: 'cpu', 'gpu', 'distributed strategy'",
+    "no_device_scope: runs in no device scope; the test handles devices itself",
+    "cpu: runs on the CPU (each such test has this mark, to select with -m)",
+    "gpu: runs on a GPU (each such test has this mark, to select with -m)",
+    "distributed: runs in a strategy (each such test has this mark, to select with -m)",
+)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One answer as a person reads it: what was decided on, the answer, and why."""
+
+    subject: str
+    answer: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Every answer that rendering and writing need; ``listed`` holds them with their reasons.
+
+    ``registry`` is the configuration file that the marker lines go into, None for none.
+    """
+
+    conftest: str
+    registry: str | None
+    logical_device_api: Literal["stable", "experimental"]
+    xdist: bool
+    memory_limit_mb: int | None
+    listed: tuple[Decision, ...]
+
+
+def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisions:
+    """Decide everything that ``init`` and ``upgrade`` need.
+
+    ``answers`` are the command line's; an earlier ``record`` keeps its place. Raises
+    ``DevicegenError`` where the harness is of no use or has no place in this repository.
+    """
+    _refuse_without_tensorflow(facts)
+    conftest, conftest_why = _place(facts, record)
+    registry, registry_why = _registry(facts, answers)
+    api, api_why = _logical_device_api(facts)
+    xdist, xdist_why = _xdist(facts, answers)
+    limit, limit_why = _memory_limit(answers)
+    return Decisions(
+        conftest=conftest,
+        registry=registry,
+        logical_device_api=api,
+        xdist=xdist,
+        memory_limit_mb=limit,
+        listed=(
+            Decision("repository top", str(facts.top), facts.top_reason),
+            Decision("framework", "TensorFlow", _tensorflow_why(facts)),
+            Decision("harness", conftest, conftest_why),
+            Decision("marker registry", registry or "in the harness only", registry_why),
+            Decision("logical-device API", _api_names(api), api_why),
+            Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
+            Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
+            Decision("Python", _python(facts), _python_why(facts)),
+        ),
+    )
+
+
+def _refuse_without_tensorflow(facts: RepoFacts) -> None:
+    versions = facts.tensorflow
+    if not versions.where and not facts.tensorflow_imports:
+        raise DevicegenError(
+            f"{facts.top}: TensorFlow is neither required nor imported here; devicegen writes "
+            "harnesses for TensorFlow only so far"
+        )
+    if versions.where and not versions.admits_2x:
+        raise DevicegenError(
+            f"{versions.where[0]}: the requirement admits no TensorFlow 2; the harness needs "
+            "TensorFlow 2, so raise the requirement first"
+        )
+    if not facts.test_files:
+        patterns = ", ".join(facts.pytest_config.python_files)
+        raise DevicegenError(
+            f"{facts.top}: no test file ({patterns}) here; write a first test, then run "
+            "`devicegen init` again"
+        )
+
+
+def _place(facts: RepoFacts, record: Record | None) -> tuple[str, str]:
+    """Choose a level where pytest loads the harness before it parses options.
+
+    That holds for the top; and for a folder that pytest is given as a testpath, or that is named
+    ``test*`` at the top: https://docs.pytest.org/en/stable/how-to/writing_plugins.html
+    #plugin-discovery-order-at-tool-startup
+    """
+    owned = tuple(record.pristine) if record else ()
+    if owned:
+        return owned[0], "where the record says it is"
+    taken = set(facts.conftests)
+    folder = _common_test_folder(facts)
+    inner = f"{folder}/conftest.py"
+    if folder and inner not in taken:
+        paths = facts.pytest_config.testpaths
+        where = f"testpaths ({facts.pytest_config.path})" if paths else "test* at the top"
+        return inner, f"all {len(facts.test_files)} test files are there, and pytest loads {where}"
+    if "conftest.py" not in taken:
+        if folder:
+            return "conftest.py", f"{inner} is the project's own; the level above is free"
+        return "conftest.py", "the test files share no folder that pytest loads at its start"
+    raise DevicegenError(
+        f"{inner if folder else 'conftest.py'}: exists and was not written by devicegen; adding "
+        "to an existing conftest is not supported yet, nothing was changed"
+    )
+
+
+def _common_test_folder(facts: RepoFacts) -> str | None:
+    """Return the one top-level folder that holds all tests and that pytest loads at start."""
+    folders = {name.split("/")[0] for name in facts.test_files}
+    folder = folders.pop()
+    if folders or not (facts.top / folder).is_dir():
+        return None
+    roots = [PurePosixPath(path).parts[:1] for path in facts.pytest_config.testpaths]
+    if not roots:
+        return folder if folder.startswith("test") else None
+    return folder if any(root and fnmatchcase(folder, root[0]) for root in roots) else None
+
+
+def _registry(facts: RepoFacts, answers: Answers) -> tuple[str | None, str]:
+    config = facts.pytest_config
+    if answers.config_edit is False:
+        return None, "--no-config-edit; pytest_configure registers the markers"
+    if config.path is None or config.table is None:
+        why = config.problem or "no pytest configuration is in force"
+        return None, f"{why}; pytest_configure registers the markers"
+    return config.path, f"the configuration in force ({config.path}:{config.line})"
+
+
+def _api_names(api: str) -> str:
+    if api == "stable":
+        return "tf.config.set_logical_device_configuration"
+    return "tf.config.experimental.set_virtual_device_configuration"
+
+
+def _logical_device_api(facts: RepoFacts) -> tuple[Literal["stable", "experimental"], str]:
+    lowest = facts.tensorflow.lowest
+    where = _places(facts.tensorflow.where)
+    if lowest is None:
+        return "stable", f"no lowest version is stated{where}; the names hold since TensorFlow 2.4"
+    said = f"TensorFlow {lowest[0]}.{lowest[1]} is admitted{where}"
+    if lowest >= STABLE_SINCE:
+        return "stable", f"{said}; the names hold since 2.4"
+    return "experimental", f"{said}; these names hold from 2.0 on, the newer ones only from 2.4 on"
+
+
+def _xdist(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
+    if answers.xdist is not None:
+        return answers.xdist, "--xdist" if answers.xdist else "--no-xdist"
+    if facts.xdist:
+        return True, f"used{_places(facts.xdist)}"
+    return True, "not mentioned here, but anyone may pass -n; --no-xdist leaves it out"
+
+
+def _memory_limit(answers: Answers) -> tuple[int | None, str]:
+    if answers.memory_limit_mb:
+        return answers.memory_limit_mb, "--memory-limit-mb, for each of a card's two halves"
+    return None, "half of its free memory for each half; --memory-limit-mb sets a number"
+
+
+def _python(facts: RepoFacts) -> str:
+    floor = facts.python_floor.version
+    return f"{floor[0]}.{floor[1]} and newer" if floor else "3.9 and newer"
+
+
+def _python_why(facts: RepoFacts) -> str:
+    floor, where = facts.python_floor.version, facts.python_floor.where
+    if floor is None:
+        return "no floor is stated; the harness is made for Python 3.9 and newer"
+    said = f"{where}" if where else "stated"
+    if floor < HARNESS_PYTHON:
+        return f"{said}; the syntax of the harness runs there, it is tested from 3.9 on"
+    return f"{said}; the harness runs there"
+
+
+def _tensorflow_why(facts: RepoFacts) -> str:
+    if facts.tensorflow.where:
+        return f"required{_places(facts.tensorflow.where)}"
+    return f"imported{_places(facts.tensorflow_imports)}"
+
+
+def _places(where: tuple[Location, ...]) -> str:
+    if not where:
+        return ""
+    more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+    return f" ({where[0]}{more})"

@@ -1,0 +1,79 @@
+"""Everything that is known of a repository, with the file and line that each fact came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from devicegen.errors import DevicegenError
+from devicegen.facts.pytest_config import PytestConfig, read_pytest_config
+from devicegen.facts.pytest_modules import list_test_files
+from devicegen.facts.requirements import PythonFloor, read_requirements
+from devicegen.facts.source_tree import Location, SourceTree
+from devicegen.facts.tensorflow_use import (
+    TensorFlowVersions,
+    tensorflow_imports,
+    tensorflow_versions,
+)
+from devicegen.facts.xdist_use import xdist_mentions
+
+RECORD = ".devicegen/record.toml"
+# What marks the top of a project, the strongest first where a folder holds several.
+TOP_MARKS = (RECORD, ".git", "pyproject.toml", "setup.py", "setup.cfg")
+
+
+@dataclass(frozen=True)
+class RepoFacts:
+    """What the repository's files say. Nothing of the target was imported or run.
+
+    Paths are posix and relative to ``top``. ``top_reason`` says in words why ``top`` is the
+    top; ``problems`` are lines about files that could not be read.
+    """
+
+    top: Path
+    top_reason: str
+    pytest_config: PytestConfig
+    test_files: tuple[str, ...]
+    conftests: tuple[str, ...]
+    tensorflow: TensorFlowVersions
+    tensorflow_imports: tuple[Location, ...]
+    xdist: tuple[Location, ...]
+    python_floor: PythonFloor
+    problems: tuple[str, ...]
+
+
+def find_top(path: Path) -> tuple[Path, str]:
+    """Return the repository's top for ``path`` and why it is: the nearest folder with a mark.
+
+    A folder with a ``pyproject.toml`` of its own inside a larger repository is a project of its
+    own. Raises ``DevicegenError`` where ``path`` is no folder.
+    """
+    if not path.is_dir():
+        what = "is not a folder" if path.exists() else "does not exist"
+        raise DevicegenError(f"{path}: {what}; give the folder of a repository")
+    start = path.resolve()
+    for folder in (start, *start.parents):
+        for mark in TOP_MARKS:
+            if (folder / mark).exists():
+                return folder, f"it holds {mark}"
+    return start, "the folder given; no folder above it holds a project file"
+
+
+def gather_facts(path: Path) -> RepoFacts:
+    """Read the repository that ``path`` lies in. Raises ``DevicegenError`` for a bad ``path``."""
+    top, top_reason = find_top(path)
+    tree = SourceTree.list(top)
+    config = read_pytest_config(top)
+    requirements = read_requirements(tree)
+    return RepoFacts(
+        top=top,
+        top_reason=top_reason,
+        pytest_config=config,
+        test_files=list_test_files(tree, config.python_files, config.testpaths),
+        conftests=tuple(name for name in tree.files if name.split("/")[-1] == "conftest.py"),
+        tensorflow=tensorflow_versions(requirements),
+        tensorflow_imports=tensorflow_imports(tree),
+        xdist=xdist_mentions(tree, requirements),
+        python_floor=requirements.python,
+        problems=requirements.problems,
+    )

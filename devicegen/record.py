@@ -1,0 +1,172 @@
+"""The record ``.devicegen/``: what was written, from which answers, and the text as it was.
+
+``record.toml`` is small and readable in review. Beside it lies the pristine text of each file
+that we own, as ``<path>.pristine``: the base of a three-way merge, under a name that no test
+runner, linter or formatter picks up. The record is read as untrusted input.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from packaging.version import InvalidVersion, Version
+
+from devicegen.errors import DevicegenError
+from devicegen.facts.repository import RECORD
+from devicegen.templates_folder import environment
+
+T = TypeVar("T")
+
+FOLDER = ".devicegen"
+FORMAT = 1
+REMEDY = "restore it from version control, or delete .devicegen/ and run `devicegen init` again"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the user asked for, replayed on upgrade; None means: as the facts say."""
+
+    xdist: bool | None = None
+    memory_limit_mb: int | None = None
+    config_edit: bool | None = None
+
+    def merged_with(self, earlier: Answers) -> Answers:
+        """Return these answers, with those given earlier where none is given now."""
+        return Answers(
+            xdist=earlier.xdist if self.xdist is None else self.xdist,
+            memory_limit_mb=(
+                earlier.memory_limit_mb if self.memory_limit_mb is None else self.memory_limit_mb
+            ),
+            config_edit=earlier.config_edit if self.config_edit is None else self.config_edit,
+        )
+
+
+@dataclass(frozen=True)
+class Record:
+    """What an earlier run wrote.
+
+    ``pristine`` maps each path that we own to its text as rendered; ``registry`` is the
+    configuration file that the marker lines were added to, None where none was.
+    """
+
+    version: str
+    answers: Answers
+    pristine: Mapping[str, str] = field(default_factory=dict)
+    registry: str | None = None
+
+    def texts(self) -> dict[str, str]:
+        """Return the record's own files, path to text, ``record.toml`` last."""
+        files = {pristine_path(path): text for path, text in self.pristine.items()}
+        answers = {name: value for name, value in vars(self.answers).items() if value is not None}
+        hashes = {path: text_hash(text) for path, text in self.pristine.items()}
+        files[RECORD] = (
+            environment()
+            .get_template("record.toml.j2")
+            .render(
+                format=FORMAT,
+                version=self.version,
+                answers=answers,
+                files=hashes,
+                registry=self.registry,
+            )
+        )
+        return files
+
+
+def pristine_path(path: str) -> str:
+    """Return where the record keeps the text of ``path``."""
+    return f"{FOLDER}/{path}.pristine"
+
+
+def text_hash(text: str) -> str:
+    """Return the hash of a text that the record holds, line endings aside."""
+    normal = text.replace("\r\n", "\n")
+    return f"sha256:{hashlib.sha256(normal.encode()).hexdigest()}"
+
+
+def read_record(top: Path, tool_version: str) -> Record | None:
+    """Return the record in ``top``, None where there is none.
+
+    Raises ``DevicegenError``, with file and line where one is known, for a record that is
+    broken, of a newer format or tool, or that names a path outside the repository.
+    """
+    file = top / RECORD
+    if not file.is_file():
+        return None
+    table = _parse(file)
+    if table.get("format") != FORMAT:
+        raise DevicegenError(
+            f"{RECORD}: format {table.get('format')!r} is not the format {FORMAT} that devicegen "
+            f"{tool_version} reads; use the devicegen that wrote it, or a newer one"
+        )
+    version = _typed(table, "version", str)
+    _refuse_newer(version, tool_version)
+    files = _typed(table, "files", dict)
+    registry = _typed(table, "registry", str) if "registry" in table else None
+    for path in [*files, *([registry] if registry is not None else [])]:
+        _refuse_outside(path)
+    return Record(
+        version=version,
+        answers=_answers(_typed(table, "answers", dict)),
+        pristine={path: _pristine(top, path, value) for path, value in files.items()},
+        registry=registry,
+    )
+
+
+def _parse(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DevicegenError(f"{RECORD}: cannot be read ({error}); {REMEDY}") from error
+
+
+def _typed(table: Mapping[str, object], key: str, kind: type[T]) -> T:
+    value = table.get(key)
+    if not isinstance(value, kind):
+        raise DevicegenError(f"{RECORD}: {key!r} is missing or no {kind.__name__}; {REMEDY}")
+    return value
+
+
+def _refuse_newer(version: str, tool_version: str) -> None:
+    try:
+        newer = Version(version) > Version(tool_version)
+    except InvalidVersion as error:
+        raise DevicegenError(f"{RECORD}: version {version!r} is none; {REMEDY}") from error
+    if newer:
+        raise DevicegenError(
+            f"{RECORD} was written by devicegen {version}, this is {tool_version}: "
+            "update devicegen (for example: pipx upgrade devicegen)"
+        )
+
+
+def _refuse_outside(path: object) -> None:
+    parts = PurePosixPath(path).parts if isinstance(path, str) else ()
+    if not parts or parts[0] in ("/", FOLDER) or ".." in parts or "\\" in str(path):
+        raise DevicegenError(f"{RECORD}: the path {path!r} is refused: outside the repository")
+
+
+def _answers(table: Mapping[str, object]) -> Answers:
+    kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool}
+    for name, value in table.items():
+        if type(value) is not kinds.get(name):
+            raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")
+    return Answers(**table)  # type: ignore[arg-type]
+
+
+def _pristine(top: Path, path: str, recorded: object) -> str:
+    kept = pristine_path(path)
+    file = top / kept
+    try:
+        if not file.resolve().is_relative_to(top.resolve()):
+            raise DevicegenError(f"{kept}: is a link out of the repository; {REMEDY}")
+        text = file.read_bytes().decode("utf-8").replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DevicegenError(f"{kept}: cannot be read ({error}); {REMEDY}") from error
+    if text_hash(text) != recorded:
+        raise DevicegenError(f"{kept}: is not what {RECORD} says was written; {REMEDY}")
+    return text
