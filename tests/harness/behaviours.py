@@ -729,11 +729,17 @@ def marker_that_comes_too_late_is_an_error(harness: str, python: Path) -> None:
     assert run.outcomes["sub/test_late.py::test_late"] in ("error", "failed"), run
 
 
-FAULTS = (
-    auto_with_pdb_runs_in_one_process,
-    auto_may_be_no_workers,
-    marker_that_comes_too_late_is_an_error,
-)
+def project_imports_stay_the_projects(harness: str, python: Path) -> None:
+    """A conftest that imports TensorFlow does so everywhere; the harness, only with a card."""
+    project = {**FILES, **FAKE_TENSORFLOW, "sub/conftest.py": "import tensorflow\n"}
+    project["sub/test_sub.py"] = "def test_sub(): pass\n"
+    run = run_harness(harness, python, project, "-n3", "sub", smi=cards(2))
+    importers = {worker: entry["by"] for worker, entry in run.noted("import").items()}
+
+    theirs = {None: "sub/conftest.py", "gw2": "sub/conftest.py"}
+    assert importers == {**theirs, "gw0": "conftest.py", "gw1": "conftest.py"}, run
+
+
 WITHOUT_WORKERS = (
     each_listed_device_is_an_item,
     closest_marker_wins,
@@ -750,8 +756,12 @@ WITHOUT_WORKERS = (
     halves_of_a_real_card_are_asked_for,
     framework_that_sees_no_card_is_named,
     unknown_free_memory_is_no_obstacle,
+    marker_that_comes_too_late_is_an_error,
 )
 WITH_WORKERS = (
+    auto_with_pdb_runs_in_one_process,
+    auto_may_be_no_workers,
+    project_imports_stay_the_projects,
     pytest_inside_a_test_shares_its_card,
     each_worker_has_its_own_card,
     controller_sees_no_card,

@@ -8,6 +8,7 @@ nothing: behaviours about placement run real TensorFlow. The variable ``DIARY`` 
 import contextlib
 import json
 import os
+import sys
 from types import SimpleNamespace
 
 
@@ -77,4 +78,13 @@ def device(name):
     return contextlib.nullcontext(name)
 
 
-_note("import")
+def _importer():
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and file.endswith(".py"):  # not the frozen importlib
+            return os.path.relpath(file)
+        frame = frame.f_back
+
+
+_note("import", by=_importer())

@@ -194,8 +194,8 @@ WITHOUT_A_GPU = [
     mutant(
         "CPU tests are skipped too",
         b.gpu_tests_are_skipped_with_a_reason,
-        '    if kind in ("gpu", "distributed"):\n        problem',
-        '    if kind in ("cpu", "gpu", "distributed"):\n        problem',
+        '    if item.stash[KIND] in ("gpu", "distributed"):\n        problem',
+        '    if item.stash[KIND] in ("cpu", "gpu", "distributed"):\n        problem',
     ),
     mutant(
         "ids depend on the machine",
@@ -258,6 +258,32 @@ WITHOUT_A_GPU = [
         b.simulation_can_be_asked_for_in_the_environment,
         'raise pytest.UsageError(f"{source}: {given!r} is no number of GPUs (0 or more)")',
         "return 0",
+    ),
+    mutant(
+        "process of -n auto --pdb takes itself for a controller",
+        b.auto_with_pdb_runs_in_one_process,
+        "if config.stash[CONTROLLER] and not _is_controller(config.option):",
+        "if False:",
+    ),
+    mutant(
+        "process without workers keeps the controller's mask",
+        b.auto_may_be_no_workers,
+        "config.stash[CONTROLLER] = controller =",
+        "config.stash[CONTROLLER] = False\n    controller =",
+    ),
+    mutant(
+        "marker that comes too late is ignored",
+        b.marker_that_comes_too_late_is_an_error,
+        "    if kind not in kinds:  #",
+        "    if kind and kind not in kinds:  #",
+    ),
+    mutant(
+        "harness imports TensorFlow without a card",
+        b.project_imports_stay_the_projects,
+        "        cards, source = _cards(config)\n        assigned",
+        "        import tensorflow\n        cards, source = _cards(config)\n        assigned",
+        '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n',
+        '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n    import tensorflow\n',
     ),
     mutant(
         "hidden device_scope passes silently",

@@ -26,16 +26,18 @@ REFRESH = "REFRESH_GOLDEN=1 python -m pytest tests/harness/test_rendered_files.p
 PYTHON_FLOOR = (3, 7)  # of its syntax
 RUFF = ("--isolated", "--target-version=py39", "--line-length=88")
 
-# The contract's budgets ("How much code" in DESIGN.md), in lines that are not blank, each for one
-# or more sections. A section begins with `# ---- Title ---`; what is above is the header.
+# The contract's budgets ("How much code" in DESIGN.md), in lines of code: blank lines, comments and
+# docstrings do not count. A section begins with `# ---- Title ---`; what is above is the header.
+# "The run of a test" has no budget there: it is what the contract's core leaves.
 HEADER = "Header, options, marker registry"
 BUDGETS = {
-    (HEADER,): 80,
-    ("Markers, ids, one item per device",): 110,
-    ("The split of a card, scopes, strategies", "The run of a test"): 90,
-    ("The GPUs of this machine",): 80,
-    ("Which process gets which card",): 90,  # the lease will be in it
-    ("Report",): 45,
+    HEADER: 80,
+    "Markers, ids, one item per device": 110,
+    "The split of a card, scopes, strategies": 90,
+    "The run of a test": 35,
+    "The GPUs of this machine": 80,
+    "Which process gets which card": 90,  # the lease will be in it
+    "Report": 45,
 }
 CORE_BUDGET = 450
 TOTAL_BUDGET = 700
@@ -138,25 +140,33 @@ def test_nothing_but_imports_and_definitions_at_module_level() -> None:
 
 
 def section_lengths(text: str) -> dict[str, int]:
-    """Return title -> number of lines that are not blank, the delimiter among them."""
+    """Return title -> number of lines of code."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef
+    docstrings = {
+        number
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        for number in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
     title = HEADER
     lengths = {title: 0}
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("# ---- "):
             title = line.strip("# -")
             lengths[title] = 0
-        lengths[title] += bool(line.strip())
+        code = line.strip() and not line.lstrip().startswith("#")
+        lengths[title] += bool(code and number not in docstrings)
     return lengths
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS)
 def test_sections_keep_to_their_budgets(combination: str) -> None:
     lengths = section_lengths(render_harness(**COMBINATIONS[combination]))
-    used = {titles: sum(lengths[title] for title in titles) for titles in BUDGETS}
     over = {
-        titles: f"{n} of {BUDGETS[titles]}" for titles, n in used.items() if n > BUDGETS[titles]
+        title: f"{n} of {BUDGETS[title]}" for title, n in lengths.items() if n > BUDGETS[title]
     }
 
-    assert set(lengths) == {title for titles in BUDGETS for title in titles}
+    assert set(lengths) == set(BUDGETS)
     assert not over, lengths
-    assert sum(lengths.values()) <= CORE_BUDGET <= TOTAL_BUDGET
+    assert sum(lengths.values()) - lengths["Report"] <= CORE_BUDGET, lengths
+    assert sum(lengths.values()) <= TOTAL_BUDGET, lengths
