@@ -188,7 +188,7 @@ WITHOUT_A_GPU = [
         "distributed test is not skipped but on the CPU",
         b.gpu_tests_are_skipped_with_a_reason,
         "pytest.skip(assigned.reason)",
-        'if kind == "gpu":\n                pytest.skip(assigned.reason)\n'
+        'if item.stash[KIND] == "gpu":\n                pytest.skip(assigned.reason)\n'
         '            item.stash[KIND] = "cpu"',
     ),
     mutant(
