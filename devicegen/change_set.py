@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import difflib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -11,9 +13,10 @@ from pathlib import Path
 from devicegen.decisions import MARKERS, Decisions
 from devicegen.errors import CannotEdit
 from devicegen.facts.pytest_config import PytestConfig
+from devicegen.facts.repository import is_harness
 from devicegen.marker_registry import add_markers
 from devicegen.python_code import says_the_same
-from devicegen.record import Record
+from devicegen.record import FOLDER, Record
 
 
 class Action(Enum):
@@ -67,7 +70,7 @@ class ChangeSet:
     def diff(self) -> Iterator[str]:
         """Yield a unified diff of the project's files, line by line; not of the record's."""
         for change in self.written:
-            if not change.path.startswith(".devicegen/"):
+            if not change.path.startswith(f"{FOLDER}/"):
                 yield from _diff(change)
 
 
@@ -100,30 +103,45 @@ def plan_changes(
 def _owned(top: Path, path: str, text: str, record: Record | None) -> Change:
     """Plan a file that is ours alone."""
     before, obstacle = _on_disk(top, path)
-    pristine = record.pristine.get(path) if record else None
-    if not obstacle and pristine is None and before is not None:
-        obstacle = "exists and was not written by devicegen; move it away, or adapt it by hand"
-    if not obstacle and pristine is not None and before is None:
-        obstacle = "was deleted since devicegen wrote it; restore it, or delete .devicegen/ too"
     if obstacle:
         return Change(path, Action.REFUSE, before, before, obstacle)
     if before is None:
-        return Change(path, Action.CREATE, None, text.encode())
-    return _rewritten(path, before, pristine or "", text)
-
-
-def _rewritten(path: str, before: bytes, pristine: str, text: str) -> Change:
-    """Plan a file that we wrote: as ``pristine`` then, ``before`` now, ``text`` from now on."""
+        if record is None or path not in record.paths:
+            return Change(path, Action.CREATE, None, text.encode())
+        reason = f"was deleted; restore it, or delete {FOLDER}/ too and run `devicegen init`"
+        return Change(path, Action.REFUSE, None, None, reason)
     current = _decoded(before)
-    edited = current is None or not says_the_same(current, pristine)
-    if says_the_same(pristine, text) or (current is not None and says_the_same(current, text)):
-        reason = "was edited, and there is nothing newer to write" if edited else ""
-        return Change(path, Action.KEEP, before, before, reason)
-    if edited:
-        reason = "was edited since devicegen wrote it; merging edits is not supported yet"
+    if current is not None and says_the_same(current, text):  # also after a run that was killed
+        return Change(path, Action.KEEP, before, before)
+    if record is not None and path in record.pristine:
+        return _recorded(path, before, record.pristine[path], text)
+    reason = (record.unusable.get(path) if record else None) or _stranger(current)
+    return Change(path, Action.REFUSE, before, before, reason)
+
+
+def _recorded(path: str, before: bytes, pristine: str, text: str) -> Change:
+    """Plan a file that was written as ``pristine``, is ``before``, and is to be ``text``."""
+    current = _decoded(before)
+    is_edited = current is None or not says_the_same(current, pristine)
+    if says_the_same(pristine, text):
+        reason = "was edited since devicegen wrote it; there is nothing newer to write"
+        return Change(path, Action.KEEP, before, before, reason if is_edited else "")
+    if is_edited:
+        reason = (
+            "was edited since devicegen wrote it, and merging is not supported yet; take the "
+            "edit out, run `devicegen upgrade`, then put it back"
+        )
         return Change(path, Action.REFUSE, before, before, reason)
-    newline = "\r\n" if b"\r\n" in before else "\n"
-    return Change(path, Action.UPDATE, before, text.replace("\n", newline).encode())
+    return Change(path, Action.UPDATE, before, _as_it_was_saved(text, before))
+
+
+def _stranger(current: str | None) -> str:
+    if current is not None and is_harness(current):
+        return (
+            f"is a harness of devicegen that {FOLDER}/ does not know; restore {FOLDER}/, or "
+            "delete this file and run `devicegen init`"
+        )
+    return "exists and was not written by devicegen; move it away, or adapt it by hand"
 
 
 def _registry(top: Path, path: str, config: PytestConfig) -> Change:
@@ -140,27 +158,33 @@ def _registry(top: Path, path: str, config: PytestConfig) -> Change:
 
 def _record_file(top: Path, path: str, text: str) -> Change:
     before, obstacle = _on_disk(top, path)
-    after = text.encode()
     if obstacle:
         return Change(path, Action.REFUSE, before, before, obstacle)
     if before is None:
-        return Change(path, Action.CREATE, None, after)
-    same = before.replace(b"\r\n", b"\n") == after  # a checkout may have changed line endings
-    return Change(path, Action.KEEP if same else Action.UPDATE, before, before if same else after)
+        return Change(path, Action.CREATE, None, text.encode())
+    after = _as_it_was_saved(text, before)
+    return Change(path, Action.KEEP if after == before else Action.UPDATE, before, after)
+
+
+def _as_it_was_saved(text: str, before: bytes) -> bytes:
+    """Encode ``text`` with the line endings and the byte order mark of ``before``."""
+    newline = "\r\n" if b"\r\n" in before else "\n"
+    mark = codecs.BOM_UTF8 if before.startswith(codecs.BOM_UTF8) else b""
+    return mark + text.replace("\n", newline).encode()
 
 
 def _on_disk(top: Path, path: str) -> tuple[bytes | None, str]:
     """Return a file's bytes, None where there is none, and what forbids writing it."""
     file = top / path
-    if not file.parent.resolve().is_relative_to(top.resolve()):
-        return None, "lies behind a link out of the repository; it is not followed"
+    if not Path(os.path.realpath(file.parent)).is_relative_to(os.path.realpath(top)):
+        return None, "lies behind a link out of the repository, which is not followed"
     if file.is_symlink():
-        return None, "is a symbolic link; it is not followed"
-    if not file.exists():
-        blocking = next((each for each in file.parents if each.exists()), top)
-        return None, "" if blocking.is_dir() else f"{blocking.name} is no folder"
+        return None, "is a symbolic link, which is not followed; replace it by a file"
+    if not os.path.lexists(file):
+        blocking = next((each for each in file.parents if os.path.lexists(each)), top)
+        return None, "" if blocking.is_dir() else f"{blocking.name} is in the way: no folder"
     if not file.is_file():
-        return None, "is no regular file"
+        return None, "is in the way: no regular file"
     try:
         return file.read_bytes(), ""
     except OSError as error:
@@ -175,9 +199,21 @@ def _decoded(data: bytes) -> str | None:
 
 
 def _diff(change: Change) -> Iterator[str]:
+    """Yield lines without their end; ``git apply`` and ``patch`` take them."""
     old, new = (
-        (data or b"").decode("utf-8", "replace").splitlines()
+        (data or b"").decode("utf-8", "replace").split("\n")
         for data in (change.before, change.after)
     )
     source = "/dev/null" if change.before is None else f"a/{change.path}"
-    yield from difflib.unified_diff(old, new, source, f"b/{change.path}", lineterm="")
+    lines = difflib.unified_diff(
+        list(_ended(old)), list(_ended(new)), source, f"b/{change.path}", lineterm=""
+    )
+    for line in lines:
+        yield from line.removesuffix("\n").split("\n")
+
+
+def _ended(pieces: list[str]) -> Iterator[str]:
+    """Yield the lines; a last one that nothing ends is marked as in every unified diff."""
+    yield from pieces[:-1]
+    if pieces[-1]:
+        yield f"{pieces[-1]}\n\\ No newline at end of file"

@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from devicegen import __version__
-from devicegen.commands.check import check
-from devicegen.commands.init import init
-from devicegen.commands.upgrade import upgrade
+from devicegen.console import set_up, silence, warn
 from devicegen.errors import DevicegenError
-from devicegen.record import Answers
+
+# Each verb is imported where it is called: completion and --help need none, and Ctrl-C during
+# the imports is one like any other.
 
 REFUSED = 2
 INTERRUPTED = 130
@@ -26,6 +26,7 @@ app = typer.Typer(
     help="Write a tailored pytest harness for TensorFlow tests into a repository.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
 
@@ -40,8 +41,8 @@ MemoryLimit = Annotated[
     int | None,
     typer.Option(
         "--memory-limit-mb",
-        min=1,
-        help="Memory of each of a GPU's two logical devices. [default: fitted to the card]",
+        min=0,
+        help="Memory of each of a GPU's two logical devices; 0, the default: fitted to the card.",
     ),
 ]
 ConfigEdit = Annotated[
@@ -78,8 +79,11 @@ def _init(
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
 ) -> None:
+    from devicegen.commands.init import init
+    from devicegen.record import Answers
+
     answers = Answers(xdist, memory_limit_mb, config_edit)
-    _exit_with(lambda: init(path, answers, dry_run=dry_run, diff=diff))
+    raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 
 @app.command("upgrade", help="Renew what was written, with newer templates or other answers.")
@@ -91,43 +95,50 @@ def _upgrade(
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
 ) -> None:
+    from devicegen.commands.upgrade import upgrade
+    from devicegen.record import Answers
+
     answers = Answers(xdist, memory_limit_mb, config_edit)
-    _exit_with(lambda: upgrade(path, answers, dry_run=dry_run, diff=diff))
+    raise typer.Exit(upgrade(path, answers, dry_run=dry_run, diff=diff))
 
 
 @app.command("check", help="Is what is committed current and complete? Exit 1 when not.")
 def _check(path: PathArgument = Path()) -> None:
-    _exit_with(lambda: check(path))
+    from devicegen.commands.check import check
+
+    raise typer.Exit(check(path))
 
 
-def _exit_with(verb: Callable[[], int]) -> None:
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line ``args``, of the process where None, and exit as the contract says."""
+    set_up()
     try:
-        code = verb()
+        app(args, prog_name="devicegen")
     except DevicegenError as error:
-        typer.echo(f"devicegen: {error}", err=True)
-        code = REFUSED
+        _fail(str(error))
     except KeyboardInterrupt:
-        code = INTERRUPTED
-    except BrokenPipeError:
-        raise
+        sys.exit(INTERRUPTED)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        silence(sys.stdout)  # which may be what failed
+        _fail(f"{where}{error.strerror or error}")
     except Exception as error:
-        log = _write_log()
-        typer.echo(f"devicegen: unexpected {error!r}; please report it with {log}", err=True)
-        code = REFUSED
-    raise typer.Exit(code)
+        _fail(f"unexpected {error!r}; please report it with {_write_log()}")
+
+
+def _fail(message: str) -> NoReturn:
+    warn(message)
+    sys.exit(REFUSED)
 
 
 def _write_log() -> str:
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="devicegen-", suffix=".log", delete=False, encoding="utf-8"
-    ) as log:
-        log.write(f"devicegen {__version__}, Python {sys.version}\n{traceback.format_exc()}")
-    return log.name
-
-
-def main() -> None:
-    """Run the command line; the exit code is the contract's."""
+    """Write the traceback to a file and return its path, or words where there is no room."""
+    text = f"devicegen {__version__}, Python {sys.version}\n{traceback.format_exc()}"
     try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="devicegen-", suffix=".log", delete=False, encoding="utf-8"
+        ) as log:
+            log.write(text)
+    except OSError as error:
+        return f"its traceback (no log: {error.strerror})"
+    return log.name

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from devicegen.errors import DevicegenError
+from devicegen.facts.pytest_config import ALWAYS_IN_FORCE
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
 from devicegen.record import Answers, Record
@@ -105,47 +106,59 @@ def _refuse_without_tensorflow(facts: RepoFacts) -> None:
 def _place(facts: RepoFacts, record: Record | None) -> tuple[str, str]:
     """Choose a level where pytest loads the harness before it parses options.
 
-    That holds for the top; and for a folder that pytest is given as a testpath, or that is named
-    ``test*`` at the top: https://docs.pytest.org/en/stable/how-to/writing_plugins.html
-    #plugin-discovery-order-at-tool-startup
+    That holds for the top; for a folder that is named ``test*`` at the top; and, under ``pytest``
+    without arguments, for one that holds a testpath:
+    https://docs.pytest.org/en/stable/how-to/writing_plugins.html (discovery order at startup)
     """
-    owned = tuple(record.pristine) if record else ()
-    if owned:
-        return owned[0], "where the record says it is"
+    if record and record.paths:
+        return record.paths[0], "where the record says it is"
+    levels = _levels(facts)
+    for path in levels:
+        if path in facts.harnesses:
+            return path, "a harness is there already, without a record"
     taken = set(facts.conftests)
-    folder = _common_test_folder(facts)
-    inner = f"{folder}/conftest.py"
-    if folder and inner not in taken:
-        paths = facts.pytest_config.testpaths
-        where = f"testpaths ({facts.pytest_config.path})" if paths else "test* at the top"
-        return inner, f"all {len(facts.test_files)} test files are there, and pytest loads {where}"
-    if "conftest.py" not in taken:
-        if folder:
-            return "conftest.py", f"{inner} is the project's own; the level above is free"
-        return "conftest.py", "the test files share no folder that pytest loads at its start"
+    for path, reason in levels.items():
+        if path not in taken:
+            owned = [other for other in levels if other in taken]
+            others = f"; {' and '.join(owned)} is the project's own" if owned else ""
+            return path, f"{reason}{others}"
     raise DevicegenError(
-        f"{inner if folder else 'conftest.py'}: exists and was not written by devicegen; adding "
-        "to an existing conftest is not supported yet, nothing was changed"
+        f"{', '.join(levels)}: taken by the project, and pytest loads no other level in time; "
+        "move a conftest away first (adding to an existing one is not supported yet)"
     )
 
 
-def _common_test_folder(facts: RepoFacts) -> str | None:
-    """Return the one top-level folder that holds all tests and that pytest loads at start."""
+def _levels(facts: RepoFacts) -> dict[str, str]:
+    """Return the conftests that pytest loads in time, the best first, and why."""
+    folder = _common_folder(facts)
+    count = len(facts.test_files)
+    tests = "the only test file is there" if count == 1 else f"all {count} test files are there"
+    top = {"conftest.py": "pytest loads the top's conftest at its start"}
+    if folder is None:
+        return {"conftest.py": f"the test files share no folder at the top; {top['conftest.py']}"}
+    if folder.startswith("test"):
+        return {f"{folder}/conftest.py": f"{tests}, and pytest loads test*/conftest.py"} | top
+    config = facts.pytest_config
+    roots = [PurePosixPath(path).parts[:1] for path in config.testpaths]
+    if any(root and fnmatchcase(folder, root[0]) for root in roots):
+        return top | {f"{folder}/conftest.py": f"{tests}, and testpaths ({config.path}) names it"}
+    return top
+
+
+def _common_folder(facts: RepoFacts) -> str | None:
+    """Return the one top-level folder that holds all tests."""
     folders = {name.split("/")[0] for name in facts.test_files}
     folder = folders.pop()
-    if folders or not (facts.top / folder).is_dir():
+    if folders or folder in facts.test_files or not folder.isprintable():
         return None
-    roots = [PurePosixPath(path).parts[:1] for path in facts.pytest_config.testpaths]
-    if not roots:
-        return folder if folder.startswith("test") else None
-    return folder if any(root and fnmatchcase(folder, root[0]) for root in roots) else None
+    return folder
 
 
 def _registry(facts: RepoFacts, answers: Answers) -> tuple[str | None, str]:
     config = facts.pytest_config
     if answers.config_edit is False:
         return None, "--no-config-edit; pytest_configure registers the markers"
-    if config.path is None or config.table is None:
+    if config.path is None or (config.table is None and config.path not in ALWAYS_IN_FORCE):
         why = config.problem or "no pytest configuration is in force"
         return None, f"{why}; pytest_configure registers the markers"
     return config.path, f"the configuration in force ({config.path}:{config.line})"
@@ -179,7 +192,8 @@ def _xdist(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
 def _memory_limit(answers: Answers) -> tuple[int | None, str]:
     if answers.memory_limit_mb:
         return answers.memory_limit_mb, "--memory-limit-mb, for each of a card's two halves"
-    return None, "half of its free memory for each half; --memory-limit-mb sets a number"
+    given = "--memory-limit-mb 0: " if answers.memory_limit_mb == 0 else ""
+    return None, f"{given}half of its free memory for each half; --memory-limit-mb sets a number"
 
 
 def _python(facts: RepoFacts) -> str:

@@ -6,57 +6,128 @@ import ast
 import inspect
 import io
 import tokenize
+import warnings
+from bisect import bisect
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 
 def says_the_same(one: str, other: str) -> bool:
     """Tell whether two Python texts hold the same code and the same comments.
 
-    Layout, quotes, line length, trailing commas, brackets that change nothing, line endings and
-    the order of imports that stand together do not count. Text that is not Python is compared
-    as it is.
+    Layout, quotes, line length, trailing commas, brackets that change nothing, line endings, the
+    order of imports that stand together and how many names one of them holds do not count. A
+    comment may move within its statement only. Text that is not Python is compared as it is.
     """
     if one == other:
         return True
     try:
         return _meaning(one) == _meaning(other)
-    except (SyntaxError, ValueError, tokenize.TokenError):
+    except (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError):
         return False
 
 
-def _meaning(text: str) -> tuple[str, tuple[str, ...]]:
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
+@lru_cache(maxsize=4)
+def _meaning(text: str) -> tuple[str, list[tuple[int, str]]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of invalid escapes, which are not ours to judge
+        tree = _Normalizer().visit(ast.parse(text))
+    return ast.dump(tree), sorted(_comments(text, tree))
+
+
+class _Normalizer(ast.NodeTransformer):
+    """Takes out of a tree what formatters and import sorters change."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
         for _, value in ast.iter_fields(node):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
                 value[:] = _with_sorted_imports(value)
-                _clean_docstring(value[0])
-    return ast.dump(tree), _comments(text)
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        node.kind = None  # u"" is ""
+        return node
+
+    def visit_Delete(self, node: ast.Delete) -> ast.AST:
+        node.targets = list(_flat(node.targets))  # ``del (a, b)`` is ``del a, b``
+        return self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        """Bring a docstring to the form that pydoc shows: formatters indent and trim it."""
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines = inspect.cleandoc(node.value.value).splitlines()
+            node.value.value = "\n".join(line.rstrip() for line in lines).strip()
+        return node
+
+
+def _flat(targets: Iterable[ast.expr]) -> Iterator[ast.expr]:
+    for target in targets:
+        if isinstance(target, ast.Tuple):
+            yield from _flat(target.elts)
+        else:
+            yield target
 
 
 def _with_sorted_imports(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Sort imports that stand together, each name in a statement of its own."""
     ordered: list[ast.stmt] = []
-    run: list[ast.stmt] = []
+    run: dict[str, ast.stmt] = {}
     for statement in body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            statement.names.sort(key=lambda alias: (alias.name, alias.asname or ""))
-            run.append(statement)
-            continue
-        ordered += [*sorted(run, key=ast.dump), statement]
-        run = []
-    return [*ordered, *sorted(run, key=ast.dump)]
+            run |= {ast.dump(single): single for single in _single_imports(statement)}
+        else:
+            ordered += [*(run[key] for key in sorted(run)), statement]
+            run = {}
+    return ordered + [run[key] for key in sorted(run)]
 
 
-def _clean_docstring(statement: ast.stmt) -> None:
-    """Bring a docstring to the form that pydoc shows: formatters indent and trim it."""
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-        text = statement.value.value
-        if isinstance(text, str):
-            lines = inspect.cleandoc(text).splitlines()
-            statement.value.value = "\n".join(line.rstrip() for line in lines).strip()
+def _single_imports(statement: ast.Import | ast.ImportFrom) -> Iterator[ast.stmt]:
+    for alias in statement.names:
+        single = (
+            ast.Import([alias])
+            if isinstance(statement, ast.Import)
+            else ast.ImportFrom(statement.module, [alias], statement.level)
+        )
+        yield ast.copy_location(single, statement)
 
 
-def _comments(text: str) -> tuple[str, ...]:
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return tuple(
-        token.string.lstrip("#").strip() for token in tokens if token.type == tokenize.COMMENT
-    )
+def _comments(text: str, tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield each comment with the number of the statement that it is in or before."""
+    inside: dict[int, int] = {}  # lines of simple statements
+    headers: dict[int, int] = {}  # lines of ``if`` and the like, up to their body
+    starts: dict[int, int] = {}
+    for number, statement in _numbered(_statements(tree)):
+        body = getattr(statement, "body", None)
+        end = body[0].lineno if body else (statement.end_lineno or statement.lineno) + 1
+        lines = headers if body else inside
+        lines |= dict.fromkeys(range(statement.lineno, end), number)
+        starts.setdefault(statement.lineno, number)
+    in_order = sorted(starts)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            following = in_order[bisect(in_order, line) :]
+            owner = starts[following[0]] if following else -1
+            if token.line[:column].strip():
+                owner = headers.get(line, owner)
+            yield inside.get(line, owner), token.string.lstrip("#").strip()
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        yield from _statements(child)
+
+
+def _numbered(statements: Iterable[ast.stmt]) -> Iterator[tuple[int, ast.stmt]]:
+    """Number statements; imports that stand together, which may be sorted, have one number."""
+    number = 0
+    was_import = False
+    for statement in statements:
+        is_import = isinstance(statement, (ast.Import, ast.ImportFrom))
+        number += not (is_import and was_import)
+        was_import = is_import
+        yield number, statement

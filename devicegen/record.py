@@ -8,6 +8,7 @@ runner, linter or formatter picks up. The record is read as untrusted input.
 from __future__ import annotations
 
 import hashlib
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,11 @@ T = TypeVar("T")
 
 FOLDER = ".devicegen"
 FORMAT = 1
-REMEDY = "restore it from version control, or delete .devicegen/ and run `devicegen init` again"
+HARNESS = "conftest.py"
+REMEDY = (
+    "restore it from version control, or delete .devicegen/ and the harness and run "
+    "`devicegen init` again"
+)
 
 
 @dataclass(frozen=True)
@@ -50,14 +55,21 @@ class Answers:
 class Record:
     """What an earlier run wrote.
 
-    ``pristine`` maps each path that we own to its text as rendered; ``registry`` is the
-    configuration file that the marker lines were added to, None where none was.
+    ``pristine`` maps each path that we own to its text as rendered; ``unusable`` maps those whose
+    text is lost or changed to what is wrong with it. ``registry`` is the configuration file that
+    the marker lines were added to, None where none was.
     """
 
     version: str
     answers: Answers
     pristine: Mapping[str, str] = field(default_factory=dict)
     registry: str | None = None
+    unusable: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths that we own."""
+        return (*self.pristine, *self.unusable)
 
     def texts(self) -> dict[str, str]:
         """Return the record's own files, path to text, ``record.toml`` last."""
@@ -92,44 +104,62 @@ def text_hash(text: str) -> str:
 def read_record(top: Path, tool_version: str) -> Record | None:
     """Return the record in ``top``, None where there is none.
 
-    Raises ``DevicegenError``, with file and line where one is known, for a record that is
-    broken, of a newer format or tool, or that names a path outside the repository.
+    A pristine text that is lost or changed makes its path ``unusable``. Raises
+    ``DevicegenError`` for a record that is broken, of a newer format or tool, or that names a
+    path that is not ours to write.
     """
     file = top / RECORD
     if not file.is_file():
         return None
-    table = _parse(file)
-    if table.get("format") != FORMAT:
-        raise DevicegenError(
-            f"{RECORD}: format {table.get('format')!r} is not the format {FORMAT} that devicegen "
-            f"{tool_version} reads; use the devicegen that wrote it, or a newer one"
-        )
+    table = _parse(top, file)
+    _refuse_other_format(_typed(table, "format", int), tool_version)
     version = _typed(table, "version", str)
     _refuse_newer(version, tool_version)
-    files = _typed(table, "files", dict)
+    answers = _answers(_typed(table, "answers", dict))
     registry = _typed(table, "registry", str) if "registry" in table else None
-    for path in [*files, *([registry] if registry is not None else [])]:
+    if registry is not None:
+        _refuse_outside(registry)
+    files = _typed(table, "files", dict)
+    if len(files) > 1:
+        raise DevicegenError(f"{RECORD}: 'files' names more than one harness; {REMEDY}")
+    pristine, unusable = {}, {}
+    for path, recorded in files.items():
         _refuse_outside(path)
-    return Record(
-        version=version,
-        answers=_answers(_typed(table, "answers", dict)),
-        pristine={path: _pristine(top, path, value) for path, value in files.items()},
-        registry=registry,
-    )
+        if PurePosixPath(path).name != HARNESS:
+            raise DevicegenError(f"{RECORD}: files.{path!r} is no {HARNESS}; {REMEDY}")
+        try:
+            pristine[path] = _pristine(top, path, recorded)
+        except DevicegenError as error:
+            unusable[path] = f"{error}; {REMEDY}"
+    return Record(version, answers, pristine, registry, unusable)
 
 
-def _parse(file: Path) -> dict[str, object]:
+def _parse(top: Path, file: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        if not _is_inside(file, top):
+            raise DevicegenError(f"{RECORD}: lies behind a link out of the repository; {REMEDY}")
+        return tomllib.loads(file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise DevicegenError(f"{RECORD}: cannot be read ({error}); {REMEDY}") from error
+
+
+def _is_inside(file: Path, top: Path) -> bool:
+    return Path(os.path.realpath(file)).is_relative_to(os.path.realpath(top))
 
 
 def _typed(table: Mapping[str, object], key: str, kind: type[T]) -> T:
     value = table.get(key)
-    if not isinstance(value, kind):
+    if not isinstance(value, kind) or isinstance(value, bool):
         raise DevicegenError(f"{RECORD}: {key!r} is missing or no {kind.__name__}; {REMEDY}")
     return value
+
+
+def _refuse_other_format(number: int, tool_version: str) -> None:
+    if number != FORMAT:
+        raise DevicegenError(
+            f"{RECORD}: format {number} is not the format {FORMAT} that devicegen {tool_version} "
+            "reads; use the devicegen that wrote it, or a newer one"
+        )
 
 
 def _refuse_newer(version: str, tool_version: str) -> None:
@@ -139,21 +169,26 @@ def _refuse_newer(version: str, tool_version: str) -> None:
         raise DevicegenError(f"{RECORD}: version {version!r} is none; {REMEDY}") from error
     if newer:
         raise DevicegenError(
-            f"{RECORD} was written by devicegen {version}, this is {tool_version}: "
+            f"{RECORD}: written by devicegen {version}, and this is {tool_version}; "
             "update devicegen (for example: pipx upgrade devicegen)"
         )
 
 
-def _refuse_outside(path: object) -> None:
-    parts = PurePosixPath(path).parts if isinstance(path, str) else ()
-    if not parts or parts[0] in ("/", FOLDER) or ".." in parts or "\\" in str(path):
-        raise DevicegenError(f"{RECORD}: the path {path!r} is refused: outside the repository")
+def _refuse_outside(path: str) -> None:
+    """Refuse what is not a plain relative path on every system, or leads into git's folder."""
+    plain = PurePosixPath(path)
+    reserved = {part.lower() for part in plain.parts} & {"..", ".git", FOLDER}
+    is_plain = str(plain) == path and path not in ("", ".") and path.isprintable()
+    if not is_plain or reserved or plain.is_absolute() or set(path) & set("\\:"):
+        raise DevicegenError(
+            f"{RECORD}: the path {path!r} is refused: not a plain path of the repository; {REMEDY}"
+        )
 
 
 def _answers(table: Mapping[str, object]) -> Answers:
     kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool}
     for name, value in table.items():
-        if type(value) is not kinds.get(name):
+        if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")
     return Answers(**table)  # type: ignore[arg-type]
 
@@ -161,12 +196,13 @@ def _answers(table: Mapping[str, object]) -> Answers:
 def _pristine(top: Path, path: str, recorded: object) -> str:
     kept = pristine_path(path)
     file = top / kept
+    if not _is_inside(file, top):
+        raise DevicegenError(f"cannot be compared: {kept} is a link out of the repository")
     try:
-        if not file.resolve().is_relative_to(top.resolve()):
-            raise DevicegenError(f"{kept}: is a link out of the repository; {REMEDY}")
-        text = file.read_bytes().decode("utf-8").replace("\r\n", "\n")
+        text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise DevicegenError(f"{kept}: cannot be read ({error}); {REMEDY}") from error
+        words = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise DevicegenError(f"cannot be compared: {kept} cannot be read ({words})") from error
     if text_hash(text) != recorded:
-        raise DevicegenError(f"{kept}: is not what {RECORD} says was written; {REMEDY}")
+        raise DevicegenError(f"cannot be compared: {kept} is not what {RECORD} says was written")
     return text

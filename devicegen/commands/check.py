@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import typer
-
-from devicegen.change_set import Action, Change
-from devicegen.errors import DevicegenError
+from devicegen import __version__
+from devicegen.change_set import Change
+from devicegen.console import say
 from devicegen.planning import Plan, make_plan
-from devicegen.record import Answers
-from devicegen.reporting import print_problems
+from devicegen.record import FOLDER, Answers
+from devicegen.reporting import print_notes
 
 
 def check(path: Path) -> int:
@@ -19,28 +18,25 @@ def check(path: Path) -> int:
 
     Returns 0 when all is current, 1 when ``devicegen upgrade`` has something to do.
     """
-    plan = make_plan(path, Answers())
-    if plan.record is None:
-        raise DevicegenError(f"{plan.facts.top}: no record here; run `devicegen init` first")
-    print_problems(plan)
+    plan = make_plan(path, Answers(), needs_record=True)
+    print_notes(plan)
     found = list(_findings(plan))
     for line in found:
-        typer.echo(line)
+        say(line)
     if found:
         return 1
-    typer.echo(f"Current: written by devicegen {plan.record.version}.")
+    say(f"Current: written by devicegen {__version__}.")
     return 0
 
 
 def _findings(plan: Plan) -> Iterator[str]:
-    for change in plan.change_set.changes:
-        if change.action is Action.REFUSE:
-            yield f"{change.path}: {change.reason}"
-        elif change.writes and not change.path.startswith(".devicegen/"):
-            yield f"{change.path}: {_lacks(plan, change)}; run `devicegen upgrade`"
-    files = [change.path for change in plan.change_set.written]
-    if files and all(path.startswith(".devicegen/") for path in files):
-        yield f"{files[-1]}: is out of date; run `devicegen upgrade`"
+    refused, written = plan.change_set.refused, plan.change_set.written
+    for change in refused:
+        yield f"{change.path}: {change.reason}"
+    of_the_project = [change for change in written if not change.path.startswith(f"{FOLDER}/")]
+    of_the_record = () if refused else written[-1:]
+    for change in of_the_project or of_the_record:
+        yield f"{change.path}: {_lacks(plan, change)}; run `devicegen upgrade`"
 
 
 def _lacks(plan: Plan, change: Change) -> str:

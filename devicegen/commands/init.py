@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from devicegen.apply import apply_changes
+from devicegen.console import say, warn
 from devicegen.planning import make_plan
 from devicegen.record import Answers
 from devicegen.reporting import (
     print_changes,
     print_decisions,
     print_diff,
-    print_problems,
+    print_notes,
     print_refused,
 )
 
@@ -25,29 +24,27 @@ def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
     """
     plan = make_plan(path, answers)
     changes = plan.change_set
-    print_problems(plan)
+    print_notes(plan)
     if diff:
         print_diff(changes)
     else:
         print_decisions(plan.decisions)
-        typer.echo()
+        say()
     if changes.refused:
         print_refused(changes)
         return 2
-    if not changes.written:
-        typer.echo("Nothing to do: the harness is here and current.")
-        return 0
-    if plan.record is not None:
-        typer.echo(
-            "devicegen: the harness is here, written by devicegen "
-            f"{plan.record.version}, and there are changes for it: run `devicegen upgrade`",
-            err=True,
+    if plan.record is not None and changes.written:
+        warn(
+            f"the harness is here, written by devicegen {plan.record.version}, and there are "
+            "changes for it; run `devicegen upgrade`"
         )
         return 2
-    if not diff:
-        print_changes(changes)
-    if diff or dry_run:
-        return 0
-    apply_changes(plan.facts.top, changes)
-    typer.echo("\nDone. Commit these files, then try: pytest --gpu-simulate 2")
+    if not diff and changes.written:
+        print_changes(changes, dry_run=dry_run)
+    if not (diff or dry_run):
+        apply_changes(plan.facts.top, changes)
+    if not changes.written:
+        say("Nothing to do: the harness is here and current.")
+    elif not (diff or dry_run):
+        say("\nDone. Commit these files, then try: pytest --gpu-simulate 2")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from devicegen.facts.xdist_use import xdist_mentions
 RECORD = ".devicegen/record.toml"
 # What marks the top of a project, the strongest first where a folder holds several.
 TOP_MARKS = (RECORD, ".git", "pyproject.toml", "setup.py", "setup.cfg")
+# The line of its docstring by which a harness is known, whatever version wrote it.
+HARNESS_LINE = re.compile(r"^Written by devicegen \S+ for this repository\b", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class RepoFacts:
     """What the repository's files say. Nothing of the target was imported or run.
 
     Paths are posix and relative to ``top``. ``top_reason`` says in words why ``top`` is the
-    top; ``problems`` are lines about files that could not be read.
+    top; ``harnesses`` are those of the ``conftests`` that devicegen wrote; ``problems`` are
+    lines about files that could not be read.
     """
 
     top: Path
@@ -35,6 +39,7 @@ class RepoFacts:
     pytest_config: PytestConfig
     test_files: tuple[str, ...]
     conftests: tuple[str, ...]
+    harnesses: tuple[str, ...]
     tensorflow: TensorFlowVersions
     tensorflow_imports: tuple[Location, ...]
     xdist: tuple[Location, ...]
@@ -65,15 +70,30 @@ def gather_facts(path: Path) -> RepoFacts:
     tree = SourceTree.list(top)
     config = read_pytest_config(top)
     requirements = read_requirements(tree)
+    conftests = tuple(name for name in tree.files if name.split("/")[-1] == "conftest.py")
     return RepoFacts(
         top=top,
         top_reason=top_reason,
         pytest_config=config,
         test_files=list_test_files(tree, config.python_files, config.testpaths),
-        conftests=tuple(name for name in tree.files if name.split("/")[-1] == "conftest.py"),
+        conftests=conftests,
+        harnesses=tuple(name for name in conftests if is_harness(tree.text(name) or "")),
         tensorflow=tensorflow_versions(requirements),
         tensorflow_imports=tensorflow_imports(tree),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
-        problems=requirements.problems,
+        problems=_problems(config, requirements.problems),
     )
+
+
+def is_harness(text: str) -> bool:
+    """Tell whether devicegen wrote this conftest, by the line in its docstring that says so."""
+    return HARNESS_LINE.search(text) is not None
+
+
+def _problems(config: PytestConfig, others: tuple[str, ...]) -> tuple[str, ...]:
+    """Add why no configuration can be used, unless that file and line are named already."""
+    if config.path is not None or config.problem is None:
+        return others
+    place = config.problem.split(": ")[0]
+    return others if any(line.startswith(place) for line in others) else (config.problem, *others)

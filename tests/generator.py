@@ -1,0 +1,83 @@
+"""For tests of the generator: its command line in this process, and small repositories."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from devicegen.cli import main
+from devicegen.record import Answers, Record, read_record
+
+# A library with a pytest configuration, as small as devicegen takes it.
+LIBRARY: dict[str, str | bytes] = {
+    "pyproject.toml": """
+        [project]
+        name = "library"
+        version = "1"
+        dependencies = ["tensorflow>=2.8"]
+
+        [tool.pytest.ini_options]
+        addopts = "-q"  # quiet
+    """,
+    "library.py": "import tensorflow as tf\n",
+    "tests/test_library.py": "def test_nothing(): pass\n",
+}
+HARNESS = "tests/conftest.py"
+RECORD = ".devicegen/record.toml"
+PRISTINE = ".devicegen/tests/conftest.py.pristine"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed, and its exit code."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def run(*args: str | Path) -> Done:
+    """Run the command line in this process; ``kit.run_devicegen`` is the slow, real thing."""
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main([str(arg) for arg in args])
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def state(top: Path) -> dict[str, tuple[bytes, int, int]]:
+    """Return every file's bytes, mode and time of change in ns; without ``.git``."""
+    return {
+        file.relative_to(top).as_posix(): (file.read_bytes(), info.st_mode, info.st_mtime_ns)
+        for file in _files(top)
+        for info in [file.lstat()]
+    }
+
+
+def _files(top: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(set(folders) - {".git"})
+        yield from (Path(folder, name) for name in sorted(names))
+
+
+def make_older(top: Path, *, answers: Answers | None = None) -> str:
+    """Make what ``init`` wrote into ``top`` look as devicegen 0.0.1 would have written it.
+
+    Returns the harness's older text. The record is made by the code that reads it.
+    """
+    record = read_record(top, "99")
+    assert record is not None
+    ((path, text),) = record.pristine.items()
+    older = text.replace(f"devicegen {record.version}", "devicegen 0.0.1") + "\nOLDER = True\n"
+    assert older.count("0.0.1") == 1
+    made = Record("0.0.1", answers or record.answers, {path: older}, record.registry)
+    for name, content in {path: older, **made.texts()}.items():
+        (top / name).write_bytes(content.encode())
+    return older
