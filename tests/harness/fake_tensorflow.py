@@ -85,6 +85,7 @@ def _importer():
         if file != __file__ and file.endswith(".py"):  # not the frozen importlib
             return os.path.relpath(file)
         frame = frame.f_back
+    return None
 
 
 _note("import", by=_importer())

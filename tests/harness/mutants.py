@@ -282,8 +282,8 @@ WITHOUT_A_GPU = [
         b.project_imports_stay_the_projects,
         "        cards, source = _cards(config)\n        assigned",
         "        import tensorflow\n        cards, source = _cards(config)\n        assigned",
-        '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n',
-        '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n    import tensorflow\n',
+        "    if not _runs_tests(options):\n",
+        "    import tensorflow\n    if not _runs_tests(options):\n",
     ),
     mutant(
         "hidden device_scope passes silently",

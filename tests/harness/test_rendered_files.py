@@ -26,8 +26,8 @@ REFRESH = "REFRESH_GOLDEN=1 python -m pytest tests/harness/test_rendered_files.p
 PYTHON_FLOOR = (3, 7)  # of its syntax
 RUFF = ("--isolated", "--target-version=py39", "--line-length=88")
 
-# The contract's budgets ("How much code" in DESIGN.md), in lines of code: blank lines, comments and
-# docstrings do not count. A section begins with `# ---- Title ---`; what is above is the header.
+# The contract's budgets ("How much code" in DESIGN.md), in lines of code: blank lines, comments
+# and docstrings do not count. A section begins with `# ---- Title`; the header is what is above.
 # "The run of a test" has no budget there: it is what the contract's core leaves.
 HEADER = "Header, options, marker registry"
 BUDGETS = {
