@@ -48,7 +48,9 @@ DEVICES = {  # what run_on takes, and the device kind that it means
 }
 
 
-def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+def pytest_addoption(
+    parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
+) -> None:
     parser.getgroup("devices", "devices that tests run on").addoption(
         "--gpu-simulate",
         metavar="N",
