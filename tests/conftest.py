@@ -35,7 +35,10 @@ def devicegen(tmp_path: Path) -> Callable[..., CompletedProcess[str]]:
     return partial(run_devicegen, cwd=tmp_path)
 
 
-@pytest.fixture(params=PYTESTS)
+NEWEST, *OLDER = PYTESTS
+
+
+@pytest.fixture(params=[NEWEST, *(pytest.param(name, marks=pytest.mark.slow) for name in OLDER)])
 def each_pytest(request: pytest.FixtureRequest) -> Path:
     """Run the test once per supported major version of pytest; without TensorFlow, so quick."""
     return environment(request.param)

@@ -34,11 +34,6 @@ class Mutant:
     def environment(self) -> str:
         return "tf-2.21" if self.killer in p.PLACEMENT else "pytest-9"
 
-    @property
-    def slow(self) -> bool:
-        """Whether judging it takes TensorFlow or several processes: a second or more."""
-        return self.killer in p.PLACEMENT or self.killer in b.WITH_WORKERS
-
     def harness(self) -> str:
         """Return the damaged text; raises ``StaleMutant``."""
         text = render_harness(**VARIANTS[self.variant])

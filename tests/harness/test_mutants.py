@@ -26,8 +26,7 @@ Verdict = Callable[[Mutant], "str | None"]
 
 
 def mutant_param(mutant: Mutant) -> object:
-    marks = [pytest.mark.slow] if mutant.slow else []
-    return pytest.param(mutant, id=mutant.name.replace(" ", "-"), marks=marks)
+    return pytest.param(mutant, id=mutant.name.replace(" ", "-"), marks=pytest.mark.slow)
 
 
 def judge(mutant: Mutant) -> str | None:
