@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -23,19 +24,15 @@ def lowest_admitted(bounds: SpecifierSet) -> tuple[int, int] | None:
     if not lower:
         return None
     start = max(lower)
-    admitted = (
-        version
-        for version in sorted({start, *lower, *_releases_from(start)})
-        if bounds.contains(version, prereleases=True)
-    )
-    first = next(admitted, None)
+    tried = chain([start], _releases_from(start))  # in order, and made only as needed
+    first = next((each for each in tried if bounds.contains(each, prereleases=True)), None)
     return None if first is None else (first.major, first.minor)
 
 
 def admits_major(bounds: SpecifierSet, major: int) -> bool:
     """Say whether ``bounds`` admit any version of ``major``."""
     named = [version for _, version in _named(bounds) if version.major == major]
-    tried = [*named, *_releases_from(Version(f"{major}.0"), minors=MINORS)]
+    tried = chain(named, _releases_from(Version(f"{major}.0")))
     return any(
         version.major == major and bounds.contains(version, prereleases=True) for version in tried
     )
@@ -49,8 +46,8 @@ def _named(bounds: SpecifierSet) -> Iterator[tuple[str, Version]]:
             continue  # ``===`` compares strings and takes any text
 
 
-def _releases_from(start: Version, minors: int = MINORS) -> Iterator[Version]:
-    for minor in range(start.minor, start.minor + minors):
+def _releases_from(start: Version) -> Iterator[Version]:
+    for minor in range(start.minor, start.minor + MINORS):
         for patch in range(PATCHES):
             yield Version(f"{start.major}.{minor}.{patch}")
     yield Version(f"{start.major + 1}.0.0")
