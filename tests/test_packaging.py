@@ -102,7 +102,8 @@ def test_every_kind_of_install_works_from_another_directory(
 
     written = run_process([devicegen, "init", "."], target)
     assert written.returncode == 0, written
-    compile((target / "conftest.py").read_text("utf-8"), "conftest.py", "exec")
+    harness = target / "tests/conftest.py"
+    compile(harness.read_text("utf-8"), harness.name, "exec")
     record = tomllib.loads((target / ".devicegen/record.toml").read_text("utf-8"))
     assert VERSION in str(record)
 
