@@ -437,7 +437,12 @@ def _query_nvidia_smi() -> tuple[list[Assignment], str]:
     query = ["--query-gpu=uuid,memory.free", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(
-            [program, *query], capture_output=True, text=True, timeout=30, check=False
+            [program, *query],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=30,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return [], f"nvidia-smi gives no answer ({error})"
