@@ -21,6 +21,7 @@ import difflib
 import inspect
 import json
 import os
+import pathlib
 import shlex
 import shutil
 import subprocess
@@ -38,6 +39,7 @@ MARKERS = (
     "gpu: runs on a GPU (each such test has this mark, to select with -m)",
     "distributed: runs in a strategy (each such test has this mark, to select with -m)",
 )
+MARKER_NAMES = ("run_on", "no_device_scope")
 DEVICES = {  # what run_on takes, and the device kind that it means
     "cpu": "cpu",
     "gpu": "gpu",
@@ -66,7 +68,11 @@ def pytest_addoption(
     _take_card(config, options)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if config.stash[CONTROLLER] and not _is_controller(config.option):
+        config.stash[ENVIRON].undo()  # -n auto came to no workers, as with --pdb
+        _take_card(config, config.option)
     for line in MARKERS:
         if line not in config.getini("markers"):
             config.addinivalue_line("markers", line)
@@ -90,7 +96,6 @@ def _simulated_gpus(options: Any) -> int:
 
 # ---- Markers, ids, one item per device ---------------------------------------
 
-MARKER_NAMES = ("run_on", "no_device_scope")
 KIND: pytest.StashKey[str] = pytest.StashKey()  # of an item: as in DEVICES, or "none"
 
 
@@ -124,8 +129,7 @@ def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
     if not marks:
         return []
     if len(marks) > 1:
-        names = " and ".join(mark.name for mark in marks)
-        raise ValueError(f"{names} on one and the same test: keep one of them")
+        raise ValueError(f"{marks[0].name} and {marks[1].name} on one test: keep one")
     args, kwargs = marks[0].args, marks[0].kwargs
     if marks[0].name == "no_device_scope" and not args and not kwargs:
         return ["none"]
@@ -150,14 +154,15 @@ def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
 
 def _kind(item: pytest.Item) -> str:
     """Return the device kind of an item, as its id says. Raises ValueError as above."""
-    if KIND not in item.stash:
-        kinds = _listed_kinds(item)
-        callspec: Any = getattr(item, "callspec", None)
-        kind = callspec.params.get("device_scope") if callspec else None
-        if kinds and kinds != ["none"] and kind not in kinds:
-            raise ValueError(f"run_on cannot give a {type(item).__name__} its scope")
-        item.stash[KIND] = kind or (kinds or ["cpu"])[0]
-    return item.stash[KIND]
+    kinds = _listed_kinds(item)
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    kind: str = getattr(item, "device_kind", params.get("device_scope", ""))
+    if kinds in ([], ["none"]):
+        return (kinds or ["cpu"])[0]
+    if kind not in kinds:  # an item that has no variants; a marker that came too late
+        kind = type(item).__name__
+        raise ValueError(f"run_on cannot act on a {kind} that was collected without it")
+    return kind
 
 
 def _variant_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
@@ -199,13 +204,14 @@ def _variants(item: Any) -> Iterator[Any]:
         )
         if hasattr(variant, "_id"):  # pytest 9.2 and newer take no brackets from a name
             variant._id = item.parent.id.child(item.name).with_params(kind)
-        variant.stash[KIND] = kind
+        variant.device_kind = kind
         yield variant
 
 
 class _Variant:
     """A TestCase item `test_x[gpu]` for the method `test_x`."""
 
+    device_kind: str
     name: str
     originalname: str
     parent: Any
@@ -302,7 +308,7 @@ def _strategy(item: pytest.Item, tf: Any, devices: tuple[str, ...]) -> Any:
 
 @contextlib.contextmanager
 def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
-    kind, assigned = _kind(item), item.config.stash[ASSIGNED]
+    kind, assigned = item.stash[KIND], item.config.stash[ASSIGNED]
     devices = _logical_devices(kind, assigned)
     tf: Any = sys.modules.get("tensorflow")  # None: there is no device but the CPU here
     strategy: Any = None
@@ -357,13 +363,13 @@ def device_scope(request: pytest.FixtureRequest) -> Iterator[DeviceScope]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[SCOPED] = False
+    item.stash[KIND] = problem = ""
     assigned = item.config.stash[ASSIGNED]
-    kind = problem = ""
     try:
-        kind = _kind(item)
+        item.stash[KIND] = _kind(item)
     except ValueError as error:
         problem = str(error)
-    if kind in ("gpu", "distributed"):
+    if item.stash[KIND] in ("gpu", "distributed"):
         problem = assigned.problem
         if not assigned.card:
             pytest.skip(assigned.reason)
@@ -375,7 +381,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     if item.stash[SCOPED]:
         yield
-    elif _kind(item) == "cpu":  # an item without fixtures, as some plugins' are
+    elif item.stash[KIND] == "cpu":  # an item without fixtures, as some plugins' are
         with _entered(item):
             yield
     else:
@@ -479,18 +485,21 @@ HANDED = "PYTEST_GPU_ASSIGNED"  # from process to process: an Assignment, as JSO
 ASSIGNED: pytest.StashKey[Assignment] = pytest.StashKey()  # of this process
 CARDS: pytest.StashKey[tuple[list[Assignment], str]] = pytest.StashKey()  # of the run
 CALLER: pytest.StashKey[tuple[int, str | None]] = pytest.StashKey()  # what bounds them
+CONTROLLER: pytest.StashKey[bool] = pytest.StashKey()  # this process is xdist's
+ENVIRON: pytest.StashKey[pytest.MonkeyPatch] = pytest.StashKey()  # and masks itself
 
 
 def _take_card(config: pytest.Config, options: Any) -> None:
     """Take this process's card before project code can start TensorFlow's runtime."""
     config.stash[CALLER] = (_simulated_gpus(options), os.environ.get(MASK))
     config.stash[ASSIGNED] = Assignment(reason="no test is run")
+    config.stash[CONTROLLER] = False
     if not _runs_tests(options):
         return
     handed = json.loads(os.environ.get(HANDED, "null"))
     if handed and handed["taken"] and options.gpu_simulate is not None:
         handed = None  # a pytest run inside a test, that asks for cards of its own
-    controller = not handed and _is_controller(options)
+    config.stash[CONTROLLER] = controller = not handed and _is_controller(options)
     if handed:
         assigned = Assignment(**handed)
     elif controller:
@@ -502,6 +511,7 @@ def _take_card(config: pytest.Config, options: Any) -> None:
     config.stash[ASSIGNED] = assigned
     environ = pytest.MonkeyPatch()
     config.add_cleanup(environ.undo)
+    config.stash[ENVIRON] = environ
     for name, value in dataclasses.replace(assigned, taken=True).environment().items():
         environ.setenv(name, value)
     if controller:  # its workers' cards: pytest_xdist_setupnodes
@@ -509,8 +519,8 @@ def _take_card(config: pytest.Config, options: Any) -> None:
     if assigned.card:
         names = [name for name, _ in config.pluginmanager.list_name_plugin()]
         earlier = [name for name in names if name.endswith("conftest.py")]
-        earlier = [name for name in earlier if not os.path.samefile(name, __file__)]
-        config.stash[ASSIGNED] = _split(assigned, earlier)
+        others = [name for name in earlier if not pathlib.Path(name).samefile(__file__)]
+        config.stash[ASSIGNED] = _split(assigned, others)
 
 
 def _cards(config: pytest.Config) -> tuple[list[Assignment], str]:

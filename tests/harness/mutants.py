@@ -1,0 +1,588 @@
+"""Small damages to the harness, each with the behaviour that must notice it.
+
+Every change of the templates keeps this list alive: a mutant whose text is not found (or found
+more than once) fails the gate, and is then rewritten for the new text, not deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import behaviours as b
+from harness import placement_behaviours as p
+from kit.harness import VARIANTS, render_harness
+
+Behaviour = Callable[[str, Path], None]
+
+
+class StaleMutant(Exception):
+    """The text that a mutant replaces is not in the harness, or not just once."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """Replacements of text, and the behaviour that they break."""
+
+    name: str
+    killer: Behaviour
+    edits: tuple[tuple[str, str], ...]
+    variant: str = "usual"
+
+    @property
+    def environment(self) -> str:
+        return "tf-2.21" if self.killer in p.PLACEMENT else "pytest-9"
+
+    @property
+    def slow(self) -> bool:
+        """Whether judging it takes TensorFlow or several processes: a second or more."""
+        return self.killer in p.PLACEMENT or self.killer in b.WITH_WORKERS
+
+    def harness(self) -> str:
+        """Return the damaged text; raises ``StaleMutant``."""
+        text = render_harness(**VARIANTS[self.variant])
+        for old, new in self.edits:
+            if text.count(old) != 1:
+                raise StaleMutant(f"{self.name}: found {text.count(old)} times: {old}")
+            text = text.replace(old, new)
+        return text
+
+
+def mutant(name: str, killer: Behaviour, *edits: str, variant: str = "usual") -> Mutant:
+    """Make a mutant of ``edits``: old text, new text, old text, new text ..."""
+    return Mutant(name, killer, tuple(zip(edits[::2], edits[1::2], strict=True)), variant)
+
+
+MARKERS = [
+    mutant(
+        "device is not first in the brackets",
+        b.each_listed_device_is_an_item,
+        "@pytest.hookimpl(tryfirst=True)  # first, so",
+        "@pytest.hookimpl(trylast=True)  # first, so",
+    ),
+    mutant(
+        "devices are sorted",
+        b.each_listed_device_is_an_item,
+        "kinds = [DEVICES[arg] for arg in args if arg not in wrong]",
+        "kinds = sorted(DEVICES[arg] for arg in args if arg not in wrong)",
+    ),
+    mutant(
+        "tests without a marker are multiplied",
+        b.each_listed_device_is_an_item,
+        'return [] if kinds == ["none"] else kinds',
+        'return [] if kinds == ["none"] else kinds or ["cpu"]',
+    ),
+    mutant(
+        "module marker wins over function marker",
+        b.closest_marker_wins,
+        "for level in reversed(node.listchain()):",
+        "for level in node.listchain():",
+    ),
+    mutant(
+        "base class marker is lost",
+        b.class_markers_are_inherited,
+        "                if own:\n                    return own",
+        "                return own",
+    ),
+    mutant(
+        "base class marker is added to the class's own",
+        b.class_markers_are_inherited,
+        "if marks and isinstance(level, pytest.Class):",
+        "if not marks and isinstance(level, pytest.Class):",
+    ),
+    mutant(
+        "TestCase methods are not multiplied",
+        b.test_cases_have_an_item_per_device,
+        "for variant in _variants(item)]",
+        "for variant in [item]]",
+    ),
+    mutant(
+        "TestCase variant has no brackets in its id",
+        b.test_cases_have_an_item_per_device,
+        "variant._id = item.parent.id.child(item.name).with_params(kind)",
+        "variant._id = item.parent.id.child(item.name)",
+    ),
+    mutant(
+        "plain mark is missing",
+        b.plain_marks_select,
+        "item.add_marker(_kind(item))",
+        "pass",
+    ),
+    mutant(
+        "plain mark of the first listed device only",
+        b.plain_marks_select,
+        "item.add_marker(_kind(item))",
+        'item.add_marker((_listed_kinds(item) or ["cpu"])[0])',
+    ),
+    mutant(
+        "markers are not registered",
+        b.markers_are_registered,
+        'config.addinivalue_line("markers", line)',
+        "pass",
+    ),
+    mutant(
+        "unknown device is dropped",
+        b.wrong_markers_are_errors,
+        "    elif wrong:\n",
+        "    elif wrong and not kinds:\n",
+    ),
+    mutant(
+        "empty list is no marker",
+        b.wrong_markers_are_errors,
+        "    elif not kinds:\n",
+        "    elif not kinds and args is None:\n",
+    ),
+    mutant(
+        "device may be listed twice",
+        b.wrong_markers_are_errors,
+        "        return kinds\n    allowed",
+        "        return kinds\n    if 'twice' in fault:\n        return kinds[:1]\n    allowed",
+    ),
+    mutant(
+        "both markers at once: the first counts",
+        b.wrong_markers_are_errors,
+        "    if len(marks) > 1:\n",
+        "    if not marks:\n",
+    ),
+    mutant(
+        "keyword is ignored",
+        b.wrong_markers_are_errors,
+        "    if kwargs or marks[0]",
+        "    if marks[0]",
+    ),
+    mutant(
+        "no_device_scope may have arguments",
+        b.wrong_markers_are_errors,
+        'if marks[0].name == "no_device_scope" and not args and not kwargs:',
+        'if marks[0].name == "no_device_scope":',
+    ),
+    mutant(
+        "wrong marker is a skip",
+        b.wrong_markers_are_errors,
+        'pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)',
+        'pytest.skip(f"{item.nodeid}: {problem}")',
+    ),
+    mutant(
+        "wrong marker does not name its test",
+        b.wrong_markers_are_errors,
+        'pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)',
+        "pytest.fail(problem, pytrace=False)",
+    ),
+]
+
+WITHOUT_A_GPU = [
+    mutant(
+        "GPU test without a GPU passes on the CPU",
+        b.gpu_tests_are_skipped_with_a_reason,
+        "pytest.skip(assigned.reason)",
+        'item.stash[KIND] = "cpu"',
+    ),
+    mutant(
+        "skip without a reason",
+        b.gpu_tests_are_skipped_with_a_reason,
+        "pytest.skip(assigned.reason)",
+        'pytest.skip("")',
+    ),
+    mutant(
+        "distributed test is not skipped but on the CPU",
+        b.gpu_tests_are_skipped_with_a_reason,
+        "pytest.skip(assigned.reason)",
+        'if item.stash[KIND] == "gpu":\n                pytest.skip(assigned.reason)\n'
+        '            item.stash[KIND] = "cpu"',
+    ),
+    mutant(
+        "CPU tests are skipped too",
+        b.gpu_tests_are_skipped_with_a_reason,
+        '    if item.stash[KIND] in ("gpu", "distributed"):\n        problem',
+        '    if item.stash[KIND] in ("cpu", "gpu", "distributed"):\n        problem',
+    ),
+    mutant(
+        "ids depend on the machine",
+        b.ids_are_the_same_with_a_gpu,
+        "    kinds = _variant_kinds(metafunc.definition)\n",
+        "    kinds = _variant_kinds(metafunc.definition)\n"
+        "    if metafunc.config.stash[CALLER][0]:\n"
+        '        kinds = [kind for kind in kinds if kind != "cpu"]\n',
+    ),
+    mutant(
+        "halves of a card are joined by NCCL",
+        b.halves_of_a_real_card_are_asked_for,
+        "MirroredStrategy(devices, ops)",
+        "MirroredStrategy(devices)",
+    ),
+    mutant(
+        "gpu is the second half of a real card",
+        b.halves_of_a_real_card_are_asked_for,
+        'else ("GPU", 0)',
+        'else ("GPU", 1)',
+    ),
+    mutant(
+        "card that TensorFlow does not see is no matter",
+        b.framework_that_sees_no_card_is_named,
+        'return dataclasses.replace(assigned, card="", reason=reason)',
+        'return dataclasses.replace(assigned, card="", reason="no GPU")',
+    ),
+    mutant(
+        "memory limit may be negative",
+        b.unknown_free_memory_is_no_obstacle,
+        "return max(LEAST_MB, (free_mb - RESERVED_MB) // 2)",
+        "return (free_mb - RESERVED_MB) // 2",
+    ),
+    mutant(
+        "GPUs are asked for on --collect-only",
+        b.gpus_are_not_asked_for_without_tests_to_run,
+        '"collectonly", "setupplan"',
+        '"setupplan"',
+    ),
+    mutant(
+        "GPUs are asked for on --help",
+        b.gpus_are_not_asked_for_without_tests_to_run,
+        'others = ["help", "version", ',
+        'others = ["version", ',
+    ),
+    mutant(
+        "PYTEST_GPU_SIMULATE is not read",
+        b.simulation_can_be_asked_for_in_the_environment,
+        'given = os.environ.get(source) or "0"',
+        'given = "0"',
+    ),
+    mutant(
+        "PYTEST_GPU_SIMULATE wins over the option",
+        b.simulation_can_be_asked_for_in_the_environment,
+        "given, source = options.gpu_simulate,",
+        'given, source = os.environ.get("PYTEST_GPU_SIMULATE") or options.gpu_simulate,',
+    ),
+    mutant(
+        "what is no number simulates nothing",
+        b.simulation_can_be_asked_for_in_the_environment,
+        'raise pytest.UsageError(f"{source}: {given!r} is no number of GPUs (0 or more)")',
+        "return 0",
+    ),
+    mutant(
+        "process of -n auto --pdb takes itself for a controller",
+        b.auto_with_pdb_runs_in_one_process,
+        "if config.stash[CONTROLLER] and not _is_controller(config.option):",
+        "if False:",
+    ),
+    mutant(
+        "process without workers keeps the controller's mask",
+        b.auto_may_be_no_workers,
+        "config.stash[CONTROLLER] = controller =",
+        "config.stash[CONTROLLER] = False\n    controller =",
+    ),
+    mutant(
+        "marker that comes too late is ignored",
+        b.marker_that_comes_too_late_is_an_error,
+        "    if kind not in kinds:  #",
+        "    if kind and kind not in kinds:  #",
+    ),
+    mutant(
+        "harness imports TensorFlow without a card",
+        b.project_imports_stay_the_projects,
+        "        cards, source = _cards(config)\n        assigned",
+        "        import tensorflow\n        cards, source = _cards(config)\n        assigned",
+        '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n',
+        '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n    import tensorflow\n',
+    ),
+    mutant(
+        "hidden device_scope passes silently",
+        b.hidden_device_scope_is_an_error,
+        'pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)',
+        "yield",
+    ),
+    mutant(
+        "-n with a harness that maps no workers",
+        b.a_harness_without_xdist_says_so,
+        'raise pytest.UsageError(f"{__file__} {lacks}")',
+        "pass",
+        variant="without_xdist",
+    ),
+]
+
+PROCESSES = [
+    mutant(
+        "workers get no mask from the controller",
+        b.each_worker_has_its_own_card,
+        "spec.env.setdefault(name, value)",
+        "spec.env.setdefault(name, value) if name != MASK else None",
+    ),
+    mutant(
+        "worker without a card has no mask",
+        b.each_worker_has_its_own_card,
+        '        if sys.platform.startswith("linux"):',
+        '        if sys.platform.startswith("linux") and self.card:',
+    ),
+    mutant(
+        "worker beyond the cards shares the first",
+        b.each_worker_has_its_own_card,
+        "else none\n",
+        "else (cards or [none])[0]\n",
+    ),
+    mutant(
+        "two workers have the same card",
+        b.each_worker_has_its_own_card,
+        "cards[len(given)] if len(given) < len(cards)",
+        "cards[0] if len(given) < len(cards)",
+    ),
+    mutant(
+        "worker's card is found by the digits in its name",
+        b.mapping_does_not_read_worker_names,
+        "given[spec.id] = cards[len(given)] if len(given) < len(cards) else none",
+        "digits = int('0' + ''.join(filter(str.isdigit, spec.id)))\n"
+        "            given[spec.id] = cards[digits] if digits < len(cards) else none",
+    ),
+    mutant(
+        "controller sees the cards",
+        b.controller_sees_no_card,
+        "environ.setenv(name, value)",
+        'environ.setenv(name, "0" if controller and name == MASK else value)',
+    ),
+    mutant(
+        "TensorFlow is imported in the controller",
+        b.tensorflow_is_imported_only_with_a_card,
+        "    if assigned.card:\n        names",
+        "    if assigned.card or controller:\n        names",
+    ),
+    mutant(
+        "TensorFlow is imported in a worker without a card",
+        b.tensorflow_is_imported_only_with_a_card,
+        "    if assigned.card:\n        names",
+        "    if assigned.card or handed:\n        names",
+    ),
+    mutant(
+        "TensorFlow is imported before the mask is set",
+        b.mask_is_set_when_tensorflow_is_imported,
+        "            for name, value in {**threads, **given[spec.id].environment()}.items():",
+        "            handed = {HANDED: given[spec.id].environment()[HANDED]}\n"
+        "            for name, value in {**threads, **handed}.items():",
+        "    environ = pytest.MonkeyPatch()\n",
+        "    if assigned.card:\n"
+        "        import tensorflow  # noqa: F401\n\n"
+        "    environ = pytest.MonkeyPatch()\n",
+    ),
+    mutant(
+        "card is not split",
+        b.each_card_is_split_in_two,
+        "tf.config.set_logical_device_configuration(physical[0], logical)",
+        "pass",
+    ),
+    mutant(
+        "card is split into one",
+        b.each_card_is_split_in_two,
+        "for _ in range(2)]",
+        "for _ in range(1)]",
+    ),
+    mutant(
+        "each half may take all of the memory",
+        b.each_card_is_split_in_two,
+        "(free_mb - RESERVED_MB) // 2",
+        "(free_mb - RESERVED_MB)",
+    ),
+    mutant(
+        "GPUs are asked for twice",
+        b.gpus_are_asked_for_once,
+        "    if CARDS not in config.stash:\n",
+        "    if config.stash:\n",
+    ),
+    mutant(
+        "-n auto does not count the cards",
+        b.there_is_a_worker_for_each_card,
+        "max(outcome.get_result(), len(_cards(config)[0]))",
+        "outcome.get_result()",
+    ),
+    mutant(
+        "mapping is not printed",
+        b.mapping_is_printed,
+        "    _write(config, _summary(given, source))",
+        "    pass",
+    ),
+    mutant(
+        "card is not printed without workers",
+        b.mapping_is_printed,
+        "        _write(session.config, session.config.stash[SUMMARY])",
+        "        pass",
+    ),
+    mutant(
+        "cores are not shared",
+        b.workers_share_the_cores,
+        "_usable_cpus() // len(specs)",
+        "_usable_cpus()",
+    ),
+    mutant(
+        "workers are told no number of threads",
+        b.workers_share_the_cores,
+        "{**threads, **given[spec.id].environment()}.items()",
+        "given[spec.id].environment().items()",
+    ),
+    mutant(
+        "thread counts of the caller are overridden",
+        b.thread_counts_of_the_caller_stay,
+        "threads = {name: n for name, n in threads.items() if name not in os.environ}",
+        "threads = dict(threads)",
+    ),
+    mutant(
+        "mask is numbered from 0 again",
+        b.mask_of_the_caller_bounds_the_cards,
+        "dataclasses.replace(named[0], card=token)",
+        "dataclasses.replace(named[0], card=str(len(visible)))",
+    ),
+    mutant(
+        "mask of the caller is ignored",
+        b.mask_of_the_caller_bounds_the_cards,
+        "visible = _visible(cards, mask)",
+        "visible = _visible(cards, None)",
+    ),
+    mutant(
+        "mask goes on after an entry that names no card",
+        b.mask_ends_at_the_first_entry_that_names_no_card,
+        "if len(named) != 1 or named[0] in found:\n            break",
+        "if len(named) != 1 or named[0] in found:\n            continue",
+    ),
+    mutant(
+        "short uuid names no card",
+        b.mask_ends_at_the_first_entry_that_names_no_card,
+        "card.card.startswith(token)",
+        "card.card == token",
+    ),
+    mutant(
+        "mask that hides all cards is not mentioned",
+        b.mask_ends_at_the_first_entry_that_names_no_card,
+        "    if cards and not visible:\n",
+        "    if visible and not cards:\n",
+    ),
+    mutant(
+        "one simulated card too many",
+        b.simulated_cards_are_counted,
+        "for index in range(simulate)]",
+        "for index in range(simulate + 1)]",
+    ),
+    mutant(
+        "simulated card is split in two",
+        b.simulated_cards_are_counted,
+        "for _ in range(3)]",
+        "for _ in range(2)]",
+    ),
+    mutant(
+        "real cards stay visible in a simulation",
+        b.simulated_cards_are_counted,
+        'values[MASK] = "-1" if self.simulated else self.card or "-1"',
+        'values[MASK] = "0" if self.simulated else self.card or "-1"',
+    ),
+    mutant(
+        "pytest inside a test maps cards again",
+        b.pytest_inside_a_test_shares_its_card,
+        'if handed and handed["taken"] and options.gpu_simulate is not None:',
+        'if handed and handed["taken"]:',
+    ),
+]
+
+PLACEMENT = [
+    mutant(
+        "no scope for gpu",
+        p.gpu_tests_are_on_the_gpu,
+        "    elif devices and tf:\n",
+        '    elif devices and tf and kind == "cpu":\n',
+    ),
+    mutant(
+        "no scope for cpu",
+        p.cpu_tests_are_on_the_cpu,
+        "    elif devices and tf:\n",
+        '    elif devices and tf and kind == "gpu":\n',
+    ),
+    mutant(
+        "gpu is the CPU",
+        p.gpu_tests_are_on_the_gpu,
+        '("CPU", 1) if assigned.simulated',
+        '("CPU", 0) if assigned.simulated',
+    ),
+    mutant(
+        "gpu is the second half",
+        p.gpu_tests_are_on_the_gpu,
+        '"gpu": halves[:1]',
+        '"gpu": halves[1:]',
+    ),
+    mutant(
+        "scope is not left",
+        p.scopes_are_left,
+        "    with scope:\n        item",
+        "    scope.__enter__()\n    with contextlib.nullcontext():\n        item",
+    ),
+    mutant(
+        "strategy is not left",
+        p.scopes_are_left,
+        "            scope.__exit__(None, None, None)",
+        "            pass",
+    ),
+    mutant(
+        "strategy is not entered",
+        p.distributed_tests_are_in_a_strategy,
+        "    with scope:\n        item",
+        '    with scope if kind != "distributed" else contextlib.nullcontext():\n        item',
+    ),
+    mutant(
+        "strategy over one device",
+        p.distributed_tests_are_in_a_strategy,
+        "MirroredStrategy(devices, ops)",
+        "MirroredStrategy(devices[:1], ops)",
+    ),
+    mutant(
+        "strategy over the CPU and one half",
+        p.distributed_tests_are_in_a_strategy,
+        "MirroredStrategy(devices, ops)",
+        'MirroredStrategy(["/device:CPU:0", devices[0]], ops)',
+    ),
+    mutant(
+        "TestCase methods run in no scope",
+        p.test_cases_are_in_their_scopes,
+        "    with _entered(request.node) as scope:\n",
+        "    if isinstance(request.node, _Variant):\n"
+        "        request.node.stash[SCOPED] = True\n"
+        "        yield DeviceScope('none', ())\n"
+        "        return\n"
+        "    with _entered(request.node) as scope:\n",
+    ),
+    mutant(
+        "strategy is entered before a TestCase's setUp",
+        p.test_cases_are_in_their_scopes,
+        "        if variant and not",
+        "        if not variant and not",
+    ),
+    mutant(
+        "TestCase variant runs under its item's name",
+        p.test_cases_are_in_their_scopes,
+        "name, self.name = self.name, self.originalname",
+        "name = self.name",
+    ),
+    mutant(
+        "late split goes unnoticed",
+        p.late_split_is_an_error,
+        "        return dataclasses.replace(assigned, problem=problem)\n    return assigned",
+        "        assert problem\n    return assigned",
+        "        if not set(devices) <= set(found):\n",
+        "        if not found:\n",
+    ),
+    mutant(
+        "late split does not name the conftest",
+        p.late_split_is_an_error,
+        'culprit = " or ".join(earlier) or "a plugin"',
+        'culprit = "a plugin"',
+    ),
+    mutant(
+        "split comes after other conftests",
+        p.split_is_ahead_of_every_other_conftest,
+        "    _take_card(config, options)\n",
+        "    assert options\n",
+        "def pytest_configure(config: pytest.Config) -> None:\n",
+        "def pytest_configure(config: pytest.Config) -> None:\n"
+        "    _take_card(config, config.option)\n",
+    ),
+    mutant(
+        "split that was undone goes unnoticed",
+        p.split_that_was_undone_is_an_error,
+        "        if not set(devices) <= set(found):\n",
+        "        if not found:\n",
+    ),
+]
+
+MUTANTS = (*MARKERS, *WITHOUT_A_GPU, *PROCESSES, *PLACEMENT)

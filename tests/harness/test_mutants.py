@@ -1,0 +1,93 @@
+"""The mutation gate: each damage to the harness is noticed by the behaviour that it breaks.
+
+A behaviour test that passes says little until it has been seen to fail. Here each is run on a
+harness that was damaged on purpose. Judged at once, as many at a time as there are cores, when
+the first of them is asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness.behaviours import WITHOUT_TENSORFLOW
+from harness.mutants import MUTANTS, Mutant
+from harness.placement_behaviours import PLACEMENT
+from kit import clean_environ, environment
+
+Verdict = Callable[[Mutant], "str | None"]
+
+
+def mutant_param(mutant: Mutant) -> object:
+    marks = [pytest.mark.slow] if mutant.slow else []
+    return pytest.param(mutant, id=mutant.name.replace(" ", "-"), marks=marks)
+
+
+def judge(mutant: Mutant) -> str | None:
+    """Return what the killer says about the mutant, None where it says nothing."""
+    try:
+        mutant.killer(mutant.harness(), environment(mutant.environment))
+    except AssertionError as error:
+        return str(error)
+    return None
+
+
+@pytest.fixture(scope="module")
+def verdict(request: pytest.FixtureRequest) -> Iterator[Verdict]:
+    """Return a function that gives a mutant's verdict; those of this module run side by side."""
+    selected = [item.callspec.params.get("mutant") for item in request.session.items
+                if item.path == request.path and hasattr(item, "callspec")]  # fmt: skip
+    # A worker of pytest-xdist runs some of what it collected: it judges one by one.
+    ahead = [] if "PYTEST_XDIST_WORKER" in os.environ else [m for m in selected if m]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        futures: dict[str, Future[str | None]] = {m.name: pool.submit(judge, m) for m in ahead}
+        yield (
+            lambda mutant: (
+                futures[mutant.name].result() if mutant.name in futures else judge(mutant)
+            )
+        )
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("mutant", [mutant_param(mutant) for mutant in MUTANTS])
+def test_is_killed(mutant: Mutant, verdict: Verdict) -> None:
+    said = verdict(mutant)
+
+    assert said is not None, f"survives {mutant.killer.__name__}: {mutant.name}"
+
+
+def test_mutants_apply_and_differ() -> None:
+    """Each still finds its text, is Python, and is unlike every other."""
+    texts = [mutant.harness() for mutant in MUTANTS]
+
+    for text in texts:
+        ast.parse(text)
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+    assert len(set(texts)) == len(MUTANTS)
+
+
+def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
+    """A harness that falls over a name proves nothing about the behaviour that it breaks."""
+    for number, mutant in enumerate(MUTANTS):
+        (tmp_path / f"mutant_{number}.py").write_text(mutant.harness(), "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--select=E9,F821,F823", tmp_path],
+        env=clean_environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_behaviour_kills_a_mutant() -> None:
+    """A behaviour that no mutant breaks may be one that cannot fail."""
+    assert {*WITHOUT_TENSORFLOW, *PLACEMENT} <= {mutant.killer for mutant in MUTANTS}

@@ -1,0 +1,172 @@
+"""What the harness looks like, in every variant: whole, linted, typed, and how long it is.
+
+The golden files show a reviewer what a change of a template does to the rendered text. They are
+refreshed by one command, and then read:
+
+    REFRESH_GOLDEN=1 python -m pytest tests/harness/test_rendered_files.py -k golden
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kit import clean_environ
+from kit.harness import COMBINATIONS, VARIANTS, render_harness
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+REFRESH = "REFRESH_GOLDEN=1 python -m pytest tests/harness/test_rendered_files.py -k golden"
+PYTHON_FLOOR = (3, 7)  # of its syntax
+RUFF = ("--isolated", "--target-version=py39", "--line-length=88")
+
+# The contract's budgets ("How much code" in DESIGN.md), in lines of code: blank lines, comments and
+# docstrings do not count. A section begins with `# ---- Title ---`; what is above is the header.
+# "The run of a test" has no budget there: it is what the contract's core leaves.
+HEADER = "Header, options, marker registry"
+BUDGETS = {
+    HEADER: 80,
+    "Markers, ids, one item per device": 110,
+    "The split of a card, scopes, strategies": 90,
+    "The run of a test": 35,
+    "The GPUs of this machine": 80,
+    "Which process gets which card": 90,  # the lease will be in it
+    "Report": 45,
+}
+CORE_BUDGET = 450
+TOTAL_BUDGET = 700
+
+
+def golden_file(variant: str) -> Path:
+    # No test runner, linter or formatter picks up a .txt.
+    return GOLDEN / variant / "conftest.py.txt"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_golden_file_is_what_is_rendered(variant: str) -> None:
+    file = golden_file(variant)
+    rendered = render_harness(**VARIANTS[variant])
+    if os.environ.get("REFRESH_GOLDEN"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(rendered.encode())
+    golden = file.read_bytes().decode() if file.is_file() else ""
+
+    changed = "".join(
+        difflib.unified_diff(
+            golden.splitlines(keepends=True),
+            rendered.splitlines(keepends=True),
+            str(file),
+            "rendered now",
+        )
+    )
+
+    assert not changed, f"{changed}\nIf that is what you want: {REFRESH}"
+
+
+def test_each_golden_file_is_of_a_variant() -> None:
+    assert {file.parent.name for file in GOLDEN.rglob("conftest.py.txt")} == set(VARIANTS)
+
+
+@pytest.fixture(scope="module")
+def rendered_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Write every combination of decisions to a file of its own."""
+    folder = tmp_path_factory.mktemp("rendered")
+    files = []
+    for name, answers in COMBINATIONS.items():
+        files.append(folder / f"conftest_{re.sub(r'[^a-zA-Z0-9]', '_', name)}.py")
+        files[-1].write_bytes(render_harness(**answers).encode())
+    return files
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ruff", "check", *RUFF, "--select=E,F,W,I,B,C4,PIE,PT,RET,RUF,SIM,UP"],
+        ["ruff", "format", *RUFF, "--check", "--diff"],
+        pytest.param(
+            ["mypy", "--config-file=", "--strict", "--ignore-missing-imports"],
+            marks=pytest.mark.slow,
+        ),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_every_combination_is_clean(
+    rendered_files: list[Path], command: list[str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", *command, *rendered_files],
+        cwd=tmp_path,
+        env=clean_environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_syntax_and_imports(combination: str) -> None:
+    tree = ast.parse(render_harness(**COMBINATIONS[combination]), feature_version=PYTHON_FLOOR)
+    at_import = {name for node in tree.body for name in imported(node)}
+    anywhere = {name for node in ast.walk(tree) for name in imported(node)}
+
+    assert at_import <= {*sys.stdlib_module_names, "pytest"}
+    assert anywhere <= {*sys.stdlib_module_names, "pytest", "tensorflow"}
+
+
+def imported(node: ast.AST) -> list[str]:
+    """Return the top-level names that an import statement imports; [] for another node."""
+    if isinstance(node, ast.Import):
+        return [alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [(node.module or "").partition(".")[0]]
+    return []
+
+
+def test_nothing_but_imports_and_definitions_at_module_level() -> None:
+    """An import hidden in an `if` or a `try` at module level would escape the test above."""
+    simple = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr
+    definitions = ast.FunctionDef | ast.ClassDef
+    for answers in COMBINATIONS.values():
+        body = ast.parse(render_harness(**answers)).body
+        assert [node for node in body if not isinstance(node, simple | definitions)] == []
+
+
+def section_lengths(text: str) -> dict[str, int]:
+    """Return title -> number of lines of code."""
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef
+    docstrings = {
+        number
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+        for number in range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    }
+    title = HEADER
+    lengths = {title: 0}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.startswith("# ---- "):
+            title = line.strip("# -")
+            lengths[title] = 0
+        code = line.strip() and not line.lstrip().startswith("#")
+        lengths[title] += bool(code and number not in docstrings)
+    return lengths
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_sections_keep_to_their_budgets(combination: str) -> None:
+    lengths = section_lengths(render_harness(**COMBINATIONS[combination]))
+    over = {
+        title: f"{n} of {BUDGETS[title]}" for title, n in lengths.items() if n > BUDGETS[title]
+    }
+
+    assert set(lengths) == set(BUDGETS)
+    assert not over, lengths
+    assert sum(lengths.values()) - lengths["Report"] <= CORE_BUDGET, lengths
+    assert sum(lengths.values()) <= TOTAL_BUDGET, lengths
