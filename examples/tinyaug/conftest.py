@@ -321,20 +321,16 @@ def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
     if kind == "distributed":
         strategy = _strategy(item, tf, devices)
         scope = _strategy_scope(tf, strategy)
-        variant: Any = item if isinstance(item, _Variant) else None
-        if variant and not inspect.iscoroutinefunction(variant.obj):
-            # Not before its setUp: that of tf.test.TestCase drops a strategy.
-            variant.obj = scope(variant.obj)
-            scope = contextlib.nullcontext()
-    elif devices and tf:
-        scope = tf.device(devices[0])
+    elif devices and tf and (assigned.card or tf.config.list_physical_devices("GPU")):
+        scope = tf.device(devices[0])  # starts the runtime: not where all is on the CPU
     with scope:
         item.stash[SCOPED] = True
         yield DeviceScope(kind, devices, strategy, assigned.simulated)
 
 
 @contextlib.contextmanager
-def _strategy_scope(tf: Any, strategy: Any) -> Iterator[None]:
+def _strategy_scope(tf: Any, strategy: Any, checked: bool = False) -> Iterator[None]:
+    """Enter a strategy; tf.test.TestCase.setUp and clear_session() drop it silently."""
     scope = strategy.scope()
     scope.__enter__()
     try:
@@ -343,9 +339,17 @@ def _strategy_scope(tf: Any, strategy: Any) -> Iterator[None]:
         kept = tf.distribute.get_strategy() is strategy
         if kept:
             scope.__exit__(None, None, None)
-    if not kept:
+    if checked and not kept:
         dropped = "the strategy was dropped on the way, as by clear_session()"
         pytest.fail(f"{dropped}: what came after it ran undistributed", pytrace=False)
+
+
+def _distributed(session: pytest.Session, call: Any) -> Any:
+    """Return a test's function within the strategy, which set-up may have dropped."""
+    if inspect.iscoroutinefunction(call):
+        return call
+    tf, strategy = sys.modules["tensorflow"], session.stash[STRATEGY]
+    return _strategy_scope(tf, strategy, checked=True)(call)
 
 
 # ---- The run of a test -------------------------------------------------------
@@ -378,8 +382,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    if item.stash[SCOPED]:
+def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
+    if item.stash[SCOPED] and item.stash[KIND] == "distributed":
+        call = item.obj
+        item.obj = _distributed(item.session, call)
+        yield
+        item.obj = call
+    elif item.stash[SCOPED]:
         yield
     elif item.stash[KIND] == "cpu":  # an item without fixtures, as some plugins' are
         with _entered(item):

@@ -729,6 +729,17 @@ def marker_that_comes_too_late_is_an_error(harness: str, python: Path) -> None:
     assert run.outcomes["sub/test_late.py::test_late"] in ("error", "failed"), run
 
 
+def unlisted_gpus_get_no_test(harness: str, python: Path) -> None:
+    """TensorFlow sees a GPU though nvidia-smi is missing: an unmarked test is on the CPU."""
+    test = "import tensorflow\ndef test_unmarked(): pass\n"
+    env = {"FAKE_GPUS": "1"}
+    run = run_harness(harness, python, {"test_cpu.py": test, **FAKE_TENSORFLOW}, env=env)
+
+    assert [entry["name"] for entry in run.diary if entry["event"] == "device"] == [
+        "/device:CPU:0"
+    ], run
+
+
 def project_imports_stay_the_projects(harness: str, python: Path) -> None:
     """A conftest that imports TensorFlow does so everywhere; the harness, only with a card."""
     project = {**FILES, **FAKE_TENSORFLOW, "sub/conftest.py": "import tensorflow\n"}
@@ -757,6 +768,7 @@ WITHOUT_WORKERS = (
     framework_that_sees_no_card_is_named,
     unknown_free_memory_is_no_obstacle,
     marker_that_comes_too_late_is_an_error,
+    unlisted_gpus_get_no_test,
 )
 WITH_WORKERS = (
     auto_with_pdb_runs_in_one_process,

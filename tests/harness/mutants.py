@@ -281,6 +281,12 @@ WITHOUT_A_GPU = [
         "    import tensorflow\n    if not _runs_tests(options):\n",
     ),
     mutant(
+        "GPU that nobody listed gets the unmarked tests",
+        b.unlisted_gpus_get_no_test,
+        '(assigned.card or tf.config.list_physical_devices("GPU"))',
+        "assigned.card",
+    ),
+    mutant(
         "hidden device_scope passes silently",
         b.hidden_device_scope_is_an_error,
         'pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)',
@@ -476,14 +482,14 @@ PLACEMENT = [
     mutant(
         "no scope for gpu",
         p.gpu_tests_are_on_the_gpu,
-        "    elif devices and tf:\n",
-        '    elif devices and tf and kind == "cpu":\n',
+        "    elif devices and tf and (",
+        '    elif devices and tf and kind == "cpu" and (',
     ),
     mutant(
         "no scope for cpu",
         p.cpu_tests_are_on_the_cpu,
-        "    elif devices and tf:\n",
-        '    elif devices and tf and kind == "gpu":\n',
+        "    elif devices and tf and (",
+        '    elif devices and tf and kind == "gpu" and (',
     ),
     mutant(
         "gpu is the CPU",
@@ -512,8 +518,8 @@ PLACEMENT = [
     mutant(
         "strategy is not entered",
         p.distributed_tests_are_in_a_strategy,
-        "    with scope:\n        item",
-        '    with scope if kind != "distributed" else contextlib.nullcontext():\n        item',
+        "    scope = strategy.scope()\n",
+        "    scope = contextlib.nullcontext()\n",
     ),
     mutant(
         "strategy over one device",
@@ -540,8 +546,38 @@ PLACEMENT = [
     mutant(
         "strategy is entered before a TestCase's setUp",
         p.test_cases_are_in_their_scopes,
-        "        if variant and not",
-        "        if not variant and not",
+        "item.obj = _distributed(item.session, call)",
+        "item.obj = call if isinstance(item, _Variant) else _distributed(item.session, call)",
+    ),
+    mutant(
+        "strategy that a fixture dropped stays away",
+        p.strategy_survives_the_projects_fixtures,
+        "item.obj = _distributed(item.session, call)",
+        "item.obj = _distributed(item.session, call) if isinstance(item, _Variant) else call",
+    ),
+    mutant(
+        "fixtures run outside the strategy",
+        p.strategy_survives_the_projects_fixtures,
+        "scope = _strategy_scope(tf, strategy)\n",
+        "assert strategy\n",
+    ),
+    mutant(
+        "strategy that a fixture's end drops is held against the test",
+        p.strategy_survives_the_projects_fixtures,
+        "scope = _strategy_scope(tf, strategy)\n",
+        "scope = _strategy_scope(tf, strategy, checked=True)\n",
+    ),
+    mutant(
+        "strategy that a test drops is not missed",
+        p.dropped_strategy_is_an_error,
+        "checked=True)(call)",
+        "checked=False)(call)",
+    ),
+    mutant(
+        "an unmarked test starts the runtime before its set-up",
+        p.runtime_is_not_started_without_a_card,
+        '(assigned.card or tf.config.list_physical_devices("GPU"))',
+        "(assigned.card or True)",
     ),
     mutant(
         "TestCase variant runs under its item's name",

@@ -272,6 +272,119 @@ def split_that_was_undone_is_an_error(harness: str, python: Path) -> None:
     assert "CPU:1" in run.pytest.text("sub/test_gpu.py::test_gpu[gpu]"), run
 
 
+def runtime_is_not_started_without_a_card(harness: str, python: Path) -> None:
+    """What has to come before TensorFlow's runtime still can, in set-up and in a test's body."""
+    files = {
+        "test_threads.py": """
+            import tensorflow as tf
+
+            def test_threads():
+                tf.config.threading.set_intra_op_parallelism_threads(1)
+        """,
+        "test_devices.py": """
+            import tensorflow as tf
+
+            class FourTest(tf.test.TestCase):
+                def setUp(self):
+                    super().setUp()
+                    cpu = tf.config.list_physical_devices("CPU")[0]
+                    four = [tf.config.LogicalDeviceConfiguration()] * 4
+                    tf.config.set_logical_device_configuration(cpu, four)
+
+                def test_four(self):
+                    self.assertLen(tf.config.list_logical_devices("CPU"), 4)
+        """,
+    }
+    for file in files:  # each in a process of its own, since a runtime starts but once
+        run = run_harness(harness, python, files, file)
+        assert run.pytest.counts["passed"] == 1, run
+        assert run.pytest.returncode == 0, run
+
+
+STRATEGY_FILES = {
+    "sub/conftest.py": """
+        import pytest
+        import tensorflow as tf
+
+        @pytest.fixture(autouse=True)
+        def fresh_session():
+            tf.keras.backend.clear_session()
+            yield
+            tf.keras.backend.clear_session()
+    """,
+    "sub/test_fresh.py": """
+        import unittest
+        import pytest
+        import tensorflow as tf
+
+        pytestmark = pytest.mark.run_on(["distributed"])
+
+        def replicas():
+            assert "Mirrored" in type(tf.Variable(1.0)).__name__
+            return tf.distribute.get_strategy().num_replicas_in_sync
+
+        def test_function(): assert replicas() == 2
+
+        class TestClass:
+            @pytest.mark.parametrize("size", [1, 2])
+            def test_method(self, size): assert replicas() == 2
+
+        class TestUnit(unittest.TestCase):
+            def test_unit(self): assert replicas() == 2
+
+        class TestTensors(tf.test.TestCase):
+            def tearDown(self):
+                tf.keras.backend.clear_session()
+                super().tearDown()
+
+            def test_tensors(self): self.assertEqual(replicas(), 2)
+
+        @pytest.mark.no_device_scope
+        def test_free(): assert not tf.distribute.has_strategy()
+    """,
+    "test_fixture.py": """
+        import pytest
+        import tensorflow as tf
+
+        @pytest.fixture
+        def variable(): return tf.Variable(1.0)
+
+        @pytest.mark.run_on(["distributed"])
+        def test_variable(variable): assert "Mirrored" in type(variable).__name__
+    """,
+}
+
+
+def strategy_survives_the_projects_fixtures(harness: str, python: Path) -> None:
+    """Fixtures are in the strategy, and one that clears the session takes it from no test."""
+    run = run_harness(harness, python, STRATEGY_FILES, "--gpu-simulate=1")
+    counts = run.pytest.counts
+
+    assert (counts["passed"], counts["skipped"]) == (7, 1), run  # skipped: test_session
+    assert run.pytest.returncode == 0, run
+
+
+def dropped_strategy_is_an_error(harness: str, python: Path) -> None:
+    """A test that clears the session half-way does not pass undistributed."""
+    test = """
+        import unittest
+        import pytest
+        import tensorflow as tf
+
+        pytestmark = pytest.mark.run_on(["distributed"])
+
+        def test_function(): tf.keras.backend.clear_session()
+
+        class TestUnit(unittest.TestCase):
+            def test_unit(self): tf.keras.backend.clear_session()
+    """
+    run = run_harness(harness, python, {"test_drop.py": test}, "--gpu-simulate=1")
+
+    assert set(run.outcomes.values()) == {"failed"}, run
+    for nodeid in run.outcomes:
+        assert "clear_session" in run.pytest.text(nodeid), run
+
+
 def scope_that_a_test_leaves_open_ends_with_it(harness: str, python: Path) -> None:
     """The culprit is an error, and the device that it left is not there for the next test."""
     test = """
@@ -303,4 +416,7 @@ PLACEMENT = (
     late_split_is_an_error,
     split_is_ahead_of_every_other_conftest,
     split_that_was_undone_is_an_error,
+    runtime_is_not_started_without_a_card,
+    strategy_survives_the_projects_fixtures,
+    dropped_strategy_is_an_error,
 )
