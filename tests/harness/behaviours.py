@@ -88,7 +88,8 @@ def run_harness(
         diary = folder / "diary.jsonl"
         diary.touch()
         path = str(folder / ("bin" if program else "nothing"))
-        environ = {"DIARY": str(diary), "PATH": path, **(env or {})}
+        leases = {"PYTEST_GPU_LOCK_DIR": str(folder / "leases"), "PYTEST_GPU_WAIT": "0"}
+        environ = {"DIARY": str(diary), "PATH": path, **leases, **(env or {})}
         run = run_pytest(python, project, *PLUGINS, *args, env=environ)
         entries = tuple(map(json.loads, diary.read_text("utf-8").splitlines()))
         result = HarnessRun(run, entries, len(program.calls) if program else 0)
@@ -661,6 +662,9 @@ def pytest_inside_a_test_shares_its_card(harness: str, python: Path) -> None:
         import subprocess
         import sys
 
+        import pytest
+
+        @pytest.mark.no_device_scope
         def test_outer():
             for workers in ([], ["-n1"]):
                 command = [sys.executable, "-m", "pytest", "-p", "probe", "inner.py", *workers]

@@ -38,7 +38,17 @@ def _split(device, logical):
     _logical[kind] = [f"/device:{kind}:{n}" for n in range(len(logical))]
 
 
+def _set_visible(devices, kind):
+    if _up:
+        raise RuntimeError("Visible devices cannot be modified after being initialized")
+    _note("visible", devices=devices, kind=kind)
+
+
+_up = []  # not empty: the runtime is up
+
+
 def _list_logical(kind=None):
+    _up.append(True)
     names = [name for names in _logical.values() for name in names]
     return [SimpleNamespace(name=name) for name in names if kind is None or kind in name]
 
@@ -50,6 +60,7 @@ config = SimpleNamespace(
     list_physical_devices=_physical,
     list_logical_devices=_list_logical,
     set_logical_device_configuration=_split,
+    set_visible_devices=_set_visible,
 )
 _strategies = [None]
 

@@ -34,6 +34,11 @@ class Mutant:
     def environment(self) -> str:
         return "tf-2.21" if self.killer in p.PLACEMENT else "pytest-9"
 
+    @property
+    def slow(self) -> bool:
+        """Whether judging it takes TensorFlow or several processes: a second or more."""
+        return self.killer.__module__ != b.__name__ or self.killer in b.WITH_WORKERS
+
     def harness(self) -> str:
         """Return the damaged text; raises ``StaleMutant``."""
         text = render_harness(**VARIANTS[self.variant])
@@ -101,13 +106,13 @@ MARKERS = [
     mutant(
         "plain mark is missing",
         b.plain_marks_select,
-        "item.add_marker(_kind(item))",
+        "item.add_marker(kind)",
         "pass",
     ),
     mutant(
         "plain mark of the first listed device only",
         b.plain_marks_select,
-        "item.add_marker(_kind(item))",
+        "item.add_marker(kind)",
         'item.add_marker((_listed_kinds(item) or ["cpu"])[0])',
     ),
     mutant(
@@ -197,7 +202,7 @@ WITHOUT_A_GPU = [
         b.ids_are_the_same_with_a_gpu,
         "    kinds = _variant_kinds(metafunc.definition)\n",
         "    kinds = _variant_kinds(metafunc.definition)\n"
-        "    if metafunc.config.stash[CALLER][0]:\n"
+        "    if metafunc.config.stash[RUN].simulate:\n"
         '        kinds = [kind for kind in kinds if kind != "cpu"]\n',
     ),
     mutant(
@@ -221,8 +226,8 @@ WITHOUT_A_GPU = [
     mutant(
         "memory limit may be negative",
         b.unknown_free_memory_is_no_obstacle,
-        "return max(LEAST_MB, (free_mb - RESERVED_MB) // 2)",
-        "return (free_mb - RESERVED_MB) // 2",
+        "MEMORY_LIMIT_MB or max(LEAST_MB, limit)",
+        "limit",
     ),
     mutant(
         "GPUs are asked for on --collect-only",
@@ -239,32 +244,32 @@ WITHOUT_A_GPU = [
     mutant(
         "PYTEST_GPU_SIMULATE is not read",
         b.simulation_can_be_asked_for_in_the_environment,
-        'given = os.environ.get(source) or "0"',
-        'given = "0"',
+        "given = os.environ.get(source) or str(default)",
+        "given = str(default)",
     ),
     mutant(
         "PYTEST_GPU_SIMULATE wins over the option",
         b.simulation_can_be_asked_for_in_the_environment,
-        "given, source = options.gpu_simulate,",
-        'given, source = os.environ.get("PYTEST_GPU_SIMULATE") or options.gpu_simulate,',
+        "given, source = getattr(options, name),",
+        'given, source = os.environ.get(f"PYTEST_{name.upper()}") or getattr(options, name),',
     ),
     mutant(
         "what is no number simulates nothing",
         b.simulation_can_be_asked_for_in_the_environment,
-        'raise pytest.UsageError(f"{source}: {given!r} is no number of GPUs (0 or more)")',
+        'raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 or more")',
         "return 0",
     ),
     mutant(
         "process of -n auto --pdb takes itself for a controller",
         b.auto_with_pdb_runs_in_one_process,
-        "if config.stash[CONTROLLER] and not _is_controller(config.option):",
+        "if run.controller and not _is_controller(config.option):",
         "if False:",
     ),
     mutant(
         "process without workers keeps the controller's mask",
         b.auto_may_be_no_workers,
-        "config.stash[CONTROLLER] = controller =",
-        "config.stash[CONTROLLER] = False\n    controller =",
+        "with --pdb\n        _take_card(config, config.option)\n",
+        "with --pdb\n",
     ),
     mutant(
         "marker that comes too late is ignored",
@@ -275,10 +280,11 @@ WITHOUT_A_GPU = [
     mutant(
         "harness imports TensorFlow without a card",
         b.project_imports_stay_the_projects,
-        "        cards, source = _cards(config)\n        assigned",
-        "        import tensorflow\n        cards, source = _cards(config)\n        assigned",
-        "    if not _runs_tests(options):\n",
-        "    import tensorflow\n    if not _runs_tests(options):\n",
+        "        (assigned,) = run.share_out(1)\n",
+        "        import tensorflow\n\n        (assigned,) = run.share_out(1)\n",
+        '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n',
+        '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n'
+        "    import tensorflow\n",
     ),
     mutant(
         "GPU that nobody listed gets the unmarked tests",
@@ -317,33 +323,35 @@ PROCESSES = [
     mutant(
         "worker beyond the cards shares the first",
         b.each_worker_has_its_own_card,
-        "else none\n",
-        "else (cards or [none])[0]\n",
+        "given += [none] * (workers - len(given))",
+        "given += (given or [none])[:1] * (workers - len(given))",
     ),
     mutant(
         "two workers have the same card",
         b.each_worker_has_its_own_card,
-        "cards[len(given)] if len(given) < len(cards)",
-        "cards[0] if len(given) < len(cards)",
+        "given.append(Assignment(card.name, card.key,",
+        "given.append(Assignment(leased[0].name, leased[0].key,",
     ),
     mutant(
         "worker's card is found by the digits in its name",
         b.mapping_does_not_read_worker_names,
-        "given[spec.id] = cards[len(given)] if len(given) < len(cards) else none",
-        "digits = int('0' + ''.join(filter(str.isdigit, spec.id)))\n"
-        "            given[spec.id] = cards[digits] if digits < len(cards) else none",
+        "    for spec, assigned in zip(local, given):\n",
+        "    for spec in local:\n"
+        "        digits = int('0' + ''.join(filter(str.isdigit, spec.id)))\n"
+        "        assigned = given[digits % len(given)]\n",
     ),
     mutant(
         "controller sees the cards",
         b.controller_sees_no_card,
-        "environ.setenv(name, value)",
-        'environ.setenv(name, "0" if controller and name == MASK else value)',
+        "            self.masked.setenv(name, value)",
+        '            value = "0" if self.controller and name == MASK else value\n'
+        "            self.masked.setenv(name, value)",
     ),
     mutant(
         "TensorFlow is imported in the controller",
         b.tensorflow_is_imported_only_with_a_card,
         "    if assigned.card:\n        names",
-        "    if assigned.card or controller:\n        names",
+        "    if assigned.card or run.controller:\n        names",
     ),
     mutant(
         "TensorFlow is imported in a worker without a card",
@@ -354,13 +362,11 @@ PROCESSES = [
     mutant(
         "TensorFlow is imported before the mask is set",
         b.mask_is_set_when_tensorflow_is_imported,
-        "            for name, value in {**threads, **given[spec.id].environment()}.items():",
-        "            handed = {HANDED: given[spec.id].environment()[HANDED]}\n"
-        "            for name, value in {**threads, **handed}.items():",
-        "    environ = pytest.MonkeyPatch()\n",
-        "    if assigned.card:\n"
-        "        import tensorflow  # noqa: F401\n\n"
-        "    environ = pytest.MonkeyPatch()\n",
+        "{**threads, **assigned.environment()}.items():",
+        "{**threads, HANDED: assigned.environment()[HANDED]}.items():",
+        "    run.hand_on(assigned)\n",
+        "    if assigned.card:\n        import tensorflow  # noqa: F401\n\n"
+        "    run.hand_on(assigned)\n",
     ),
     mutant(
         "card is not split",
@@ -377,31 +383,31 @@ PROCESSES = [
     mutant(
         "each half may take all of the memory",
         b.each_card_is_split_in_two,
-        "(free_mb - RESERVED_MB) // 2",
-        "(free_mb - RESERVED_MB)",
+        "sharers - RESERVED_MB) // 2",
+        "sharers - RESERVED_MB) // 1",
     ),
     mutant(
         "GPUs are asked for twice",
         b.gpus_are_asked_for_once,
-        "    if CARDS not in config.stash:\n",
-        "    if config.stash:\n",
+        "        if self._found is None:\n",
+        "        if self.caller:\n",
     ),
     mutant(
         "-n auto does not count the cards",
         b.there_is_a_worker_for_each_card,
-        "max(outcome.get_result(), len(_cards(config)[0]))",
+        "max(outcome.get_result(), len(cards))",
         "outcome.get_result()",
     ),
     mutant(
         "mapping is not printed",
         b.mapping_is_printed,
-        "    _write(config, _summary(given, source))",
+        "    _say(config, _summary(dict(zip([spec.id for spec in local], given)), run))",
         "    pass",
     ),
     mutant(
         "card is not printed without workers",
         b.mapping_is_printed,
-        "        _write(session.config, session.config.stash[SUMMARY])",
+        "        _say(session.config, session.config.stash[SUMMARY])",
         "        pass",
     ),
     mutant(
@@ -413,8 +419,8 @@ PROCESSES = [
     mutant(
         "workers are told no number of threads",
         b.workers_share_the_cores,
-        "{**threads, **given[spec.id].environment()}.items()",
-        "given[spec.id].environment().items()",
+        "{**threads, **assigned.environment()}.items()",
+        "assigned.environment().items()",
     ),
     mutant(
         "thread counts of the caller are overridden",
@@ -425,32 +431,32 @@ PROCESSES = [
     mutant(
         "mask is numbered from 0 again",
         b.mask_of_the_caller_bounds_the_cards,
-        "dataclasses.replace(named[0], card=token)",
-        "dataclasses.replace(named[0], card=str(len(visible)))",
+        "units = units or [dataclasses.replace(named[0], name=entry)]",
+        "units = units or [dataclasses.replace(named[0], name=str(len(cards)))]",
     ),
     mutant(
         "mask of the caller is ignored",
         b.mask_of_the_caller_bounds_the_cards,
-        "visible = _visible(cards, mask)",
-        "visible = _visible(cards, None)",
+        '_masked(known, mask), f"{source}; CUDA driver: {error}"',
+        '_masked(known, None), f"{source}; CUDA driver: {error}"',
     ),
     mutant(
         "mask goes on after an entry that names no card",
         b.mask_ends_at_the_first_entry_that_names_no_card,
-        "if len(named) != 1 or named[0] in found:\n            break",
-        "if len(named) != 1 or named[0] in found:\n            continue",
+        "        if len(named) != 1:\n            break\n",
+        "        if len(named) != 1:\n            continue\n",
     ),
     mutant(
         "short uuid names no card",
         b.mask_ends_at_the_first_entry_that_names_no_card,
-        "card.card.startswith(token)",
-        "card.card == token",
+        "if entry and gpu.name.startswith(entry)]",
+        "if entry and gpu.name == entry]",
     ),
     mutant(
         "mask that hides all cards is not mentioned",
         b.mask_ends_at_the_first_entry_that_names_no_card,
-        "    if cards and not visible:\n",
-        "    if visible and not cards:\n",
+        "    if mask is not None and not cards:\n",
+        "    if mask is not None and cards:\n",
     ),
     mutant(
         "one simulated card too many",

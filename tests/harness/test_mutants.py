@@ -18,11 +18,17 @@ from pathlib import Path
 import pytest
 
 from harness.behaviours import WITHOUT_TENSORFLOW
-from harness.mutants import MUTANTS, Mutant
+from harness.discovery_behaviours import DISCOVERY
+from harness.discovery_mutants import DISCOVERY_MUTANTS
+from harness.lease_behaviours import LEASE
+from harness.lease_mutants import LEASE_MUTANTS
+from harness.mutants import MUTANTS as OTHER_MUTANTS
+from harness.mutants import Mutant
 from harness.placement_behaviours import PLACEMENT
 from kit import clean_environ, environment
 
 Verdict = Callable[[Mutant], "str | None"]
+MUTANTS = (*OTHER_MUTANTS, *DISCOVERY_MUTANTS, *LEASE_MUTANTS)
 
 
 def mutant_param(mutant: Mutant) -> object:
@@ -89,4 +95,6 @@ def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
 
 def test_every_behaviour_kills_a_mutant() -> None:
     """A behaviour that no mutant breaks may be one that cannot fail."""
-    assert {*WITHOUT_TENSORFLOW, *PLACEMENT} <= {mutant.killer for mutant in MUTANTS}
+    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE}
+
+    assert behaviours <= {mutant.killer for mutant in MUTANTS}

@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -16,6 +17,7 @@ from kit.nvidia_smi import (
     Recording,
     StandInNvidiaSmi,
     cards,
+    mig_machine,
     recorded_cards,
 )
 
@@ -114,6 +116,39 @@ def test_listing_and_overview(smi: StandInNvidiaSmi, ask: Ask) -> None:
         ask("-L").stdout.splitlines()[2] == f"GPU 2: GeForce GTX 1060 6GB (UUID: {smi.uuids[2]})"
     )
     assert "8192 MiB" in ask().stdout
+
+
+def test_log(smi: StandInNvidiaSmi, ask: Ask) -> None:
+    """The elements are those of the recorded logs that the README names."""
+    row = {"gpu_uuid": smi.uuids[2], "pid": "4711", "type": "C"}
+    smi.answer(processes=[row], cards=[*cards(2), *cards(3, memory__free="[N/A]")[2:]])
+    gpus = ElementTree.fromstring(ask("-q", "-x").stdout).findall("gpu")
+
+    assert [gpu.findtext("uuid") for gpu in gpus] == smi.uuids
+    assert [gpu.get("id") for gpu in gpus] == [card["pci.bus_id"] for card in cards(3)]
+    assert [gpu.findtext("fb_memory_usage/free") for gpu in gpus] == [
+        "8000 MiB",
+        "8000 MiB",
+        "N/A",
+    ]
+    assert {gpu.findtext("compute_mode") for gpu in gpus} == {"Default"}
+    assert [gpu.findtext("processes/process_info/pid") for gpu in gpus] == [None, None, "4711"]
+    assert {gpu.findtext("mig_devices", "").strip() for gpu in gpus} == {"None"}
+
+
+def test_log_of_a_mig_machine(tmp_path: Path) -> None:
+    gpus, instances = mig_machine()
+    smi = StandInNvidiaSmi(tmp_path, gpus, instances=instances)
+    done = subprocess.run([tmp_path / "nvidia-smi", "-q", "-x"], capture_output=True, check=True)
+    first, *others = ElementTree.fromstring(done.stdout).findall("gpu")
+
+    assert first.findtext("mig_mode/current_mig") == "Enabled"
+    migs = first.findall("mig_devices/mig_device")
+    assert [mig.findtext("gpu_instance_id") for mig in migs] == ["3", "4", "5", "6"]
+    assert {mig.findtext("compute_instance_id") for mig in migs} == {"0"}
+    assert {mig.findtext("fb_memory_usage/free") for mig in migs} == {"19955 MiB"}
+    assert not [mig for gpu in others for mig in gpu.iter("mig_device")]
+    assert len(smi.calls) == 1
 
 
 def test_calls_are_recorded(smi: StandInNvidiaSmi, ask: Ask) -> None:

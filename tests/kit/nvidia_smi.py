@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ RECORDINGS = Path(__file__).parents[1] / "stand_ins" / "nvidia_smi"
 PROGRAM = Path(__file__).parent / "stand_in_programs" / "nvidia_smi.py"
 
 Card = dict[str, str]  # a field of --query-gpu -> its value, with the unit: "11019 MiB"
-Process = dict[str, str]  # the same of --query-compute-apps
+Process = dict[str, str]  # the same of --query-compute-apps; "type" as in -q -x: "C", "G"
+Instance = dict[str, str]  # of MIG: gpu_uuid, uuid, index, gpu_instance_id, compute_instance_id
 
 # Fields that every card has, in the spelling of the recordings; the memory is of our own making.
 USUAL_FIELDS: Card = {
@@ -95,6 +97,31 @@ def recorded_cards(name: str, **fields: str) -> list[Card]:
     return complete(Recording.read(name).rows, **fields)
 
 
+def mig_machine() -> tuple[list[Card], list[Instance]]:
+    """Return four cards and the MIG instances of the first, as ``mig_listing`` was recorded.
+
+    The places and the memory are those that ``-q -x`` says of that card; see the README.
+    """
+    uuids = re.findall(r"UUID: (\S+)\)", Recording.read("mig_listing").stdout)
+    gpus = [{"uuid": uuid, "name": "NVIDIA A100-SXM4-80GB"} for uuid in uuids if uuid[0] == "G"]
+    sizes = {"memory.total": "81920 MiB", "memory.used": "50 MiB", "memory.free": "80999 MiB"}
+    migs = [uuid for uuid in uuids if uuid[0] == "M"]
+    instances = [
+        {
+            "gpu_uuid": gpus[0]["uuid"],
+            "uuid": uuid,
+            "index": str(index),
+            "gpu_instance_id": str(index + 3),
+            "compute_instance_id": "0",
+            "memory.total": "19968 MiB",
+            "memory.used": "12 MiB",
+            "memory.free": "19955 MiB",
+        }
+        for index, uuid in enumerate(migs)
+    ]
+    return complete([{**gpu, **sizes} for gpu in gpus]), instances
+
+
 def complete(rows: Iterable[Mapping[str, str]], **fields: str) -> list[Card]:
     """Give each row the fields that every card has, then ``fields``."""
     given = {field.replace("__", "."): value for field, value in fields.items()}
@@ -116,9 +143,10 @@ class StandInNvidiaSmi:
     """A program ``nvidia-smi`` in a folder of its own, and the record of its calls.
 
     ``processes`` are rows of ``--query-compute-apps``; ``listing`` is the answer to ``-L`` where
-    it is more than the cards (MIG). ``failure`` is the name of a recording that every call
-    prints, with its exit code. ``stderr`` is printed beside any answer, ``delay`` seconds pass
-    before it, and with ``hangs`` it never comes. All may be changed between two calls.
+    it is more than the cards (MIG), ``instances`` are what ``-q -x`` lists below their cards.
+    ``output`` is printed instead of any answer. ``failure`` is the name of a recording that every
+    call prints, with its exit code. ``stderr`` is printed beside any answer, ``delay`` seconds
+    pass before it, and with ``hangs`` it never comes. All may be changed between two calls.
     """
 
     def __init__(
@@ -127,6 +155,8 @@ class StandInNvidiaSmi:
         cards: Iterable[Card] = (),
         *,
         processes: Iterable[Process] = (),
+        instances: Iterable[Instance] = (),
+        output: str | None = None,
         listing: str | None = None,
         failure: str | None = None,
         stderr: str = "",
@@ -144,6 +174,8 @@ class StandInNvidiaSmi:
         self.answer(
             cards=list(cards),
             processes=list(processes),
+            instances=list(instances),
+            output=output,
             listing=Recording.read(listing).stdout if listing else None,
             failure={"stdout": failed.stdout, "exit_code": failed.exit_code} if failed else None,
             stderr=stderr,

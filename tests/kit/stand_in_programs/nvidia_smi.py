@@ -26,6 +26,9 @@ def main(argv):
         sys.stdout.write(answers["failure"]["stdout"])
         return answers["failure"]["exit_code"]
     options = parsed(argv)
+    if answers["output"] is not None:
+        sys.stdout.write(answers["output"])
+        return 0
     cards = selected(answers["cards"], options)
     if not cards:
         print("No devices were found")
@@ -36,18 +39,27 @@ def main(argv):
         uuids = {card["uuid"] for card in cards}
         rows = [row for row in answers["processes"] if row["gpu_uuid"] in uuids]
         return query(options["--query-compute-apps"], rows, options, answers)
-    lines = "".join(LISTED.format(**card) + "\n" for card in cards)
-    sys.stdout.write(answers["listing"] or lines if "-L" in options else table(cards))
+    sys.stdout.write(overview(cards, options, answers))
     return 0
+
+
+def overview(cards, options, answers):
+    """Return what ``-q -x``, ``-L`` or no option at all shows."""
+    if "-q" in options and "-x" in options:
+        return log(cards, answers)
+    if "-L" in options:
+        return answers["listing"] or "".join(LISTED.format(**card) + "\n" for card in cards)
+    return table(cards)
 
 
 def parsed(argv):
     """Return option -> value; both ``--option=value`` and ``--option value`` are taken."""
-    short = {"--list-gpus": "-L", "--id": "-i"}
+    short = {"--list-gpus": "-L", "--id": "-i", "--query": "-q", "--xml-format": "-x"}
+    flags = {"-L", "--list-gpus", "-q", "--query", "-x", "--xml-format"}
     options, words = {}, list(argv)
     while words:
         option, equals, value = words.pop(0).partition("=")
-        if not equals and option not in ("-L", "--list-gpus") and words:
+        if not equals and option not in flags and words:
             value = words.pop(0)
         options[short.get(option, option)] = value
     return options
@@ -98,6 +110,71 @@ def headed(name, rows):
         return f"{name} [%]"
     units = {unit(row.get(name, "")) for row in rows} - {""}
     return f"{name} [{units.pop()}]" if units else name
+
+
+def log(cards, answers):
+    """Return the log of ``-q -x``, cut down; where a table says ``[N/A]`` it says ``N/A``."""
+    lines = [
+        '<?xml version="1.0" ?>',
+        '<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">',
+        "<nvidia_smi_log>",
+        "\t<timestamp>Fri Aug  4 11:44:30 2023</timestamp>",
+        f"\t<driver_version>{cards[0]['driver_version']}</driver_version>",
+        f"\t<attached_gpus>{len(cards)}</attached_gpus>",
+    ]
+    for card in cards:
+        values = {field: value.strip("[]") for field, value in card.items()}
+        instances = [mig for mig in answers["instances"] if mig["gpu_uuid"] == card["uuid"]]
+        mode = "Enabled" if instances else values["mig.mode.current"]
+        lines += [
+            f'\t<gpu id="{values["pci.bus_id"]}">',
+            f"\t\t<product_name>{values['name']}</product_name>",
+            f"\t\t<mig_mode>\n\t\t\t<current_mig>{mode}</current_mig>\n\t\t</mig_mode>",
+            "\t\t<mig_devices>" + "".join(map(mig_device, instances)) + "\n\t\t</mig_devices>"
+            if instances
+            else "\t\t<mig_devices>\n\t\t\tNone\n\t\t</mig_devices>",
+            f"\t\t<uuid>{values['uuid']}</uuid>",
+            memory("\t\t", values),
+            f"\t\t<compute_mode>{values['compute_mode']}</compute_mode>",
+        ]
+        running = [row for row in answers["processes"] if row["gpu_uuid"] == card["uuid"]]
+        users = "".join(map(process_info, running))
+        lines.append(f"\t\t<processes>{users}\n\t\t</processes>" if users else "\t\t<processes />")
+        lines.append("\t</gpu>")
+    return "\n".join([*lines, "</nvidia_smi_log>", ""])
+
+
+def mig_device(mig):
+    """Return the element of one MIG instance."""
+    return (
+        "\n\t\t\t<mig_device>"
+        f"\n\t\t\t\t<index>{mig['index']}</index>"
+        f"\n\t\t\t\t<gpu_instance_id>{mig['gpu_instance_id']}</gpu_instance_id>"
+        f"\n\t\t\t\t<compute_instance_id>{mig['compute_instance_id']}</compute_instance_id>"
+        f"\n{memory(4 * chr(9), mig)}"
+        "\n\t\t\t</mig_device>"
+    )
+
+
+def memory(indent, values):
+    """Return the element that holds a card's, or an instance's, memory."""
+    inner = "".join(
+        f"\n{indent}\t<{part}>{values['memory.' + part].strip('[]')}</{part}>"
+        for part in ("total", "used", "free")
+    )
+    return f"{indent}<fb_memory_usage>{inner}\n{indent}</fb_memory_usage>"
+
+
+def process_info(row):
+    """Return the element of one process."""
+    return (
+        "\n\t\t\t<process_info>"
+        f"\n\t\t\t\t<pid>{row['pid']}</pid>"
+        f"\n\t\t\t\t<type>{row.get('type', 'C')}</type>"
+        f"\n\t\t\t\t<process_name>{row.get('process_name', 'python')}</process_name>"
+        f"\n\t\t\t\t<used_memory>{row.get('used_gpu_memory', 'N/A')}</used_memory>"
+        "\n\t\t\t</process_info>"
+    )
 
 
 def table(cards):

@@ -1,0 +1,880 @@
+"""Which process has which card, and for how long: behaviours of several runs on one machine.
+
+As in ``behaviours.py`` each takes the text of a harness and an interpreter. Runs go on in the
+background until they are let go, are killed, or start others; locks are looked at from outside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from harness.behaviours import FAKE_TENSORFLOW, HERE, PROBE
+from harness.lease_stress import locked
+from kit import clean_environ
+from kit.harness import harness_project
+from kit.nvidia_smi import StandInNvidiaSmi, cards
+
+UUIDS = [card["uuid"] for card in cards(5)]
+TOOLS = {
+    **FAKE_TENSORFLOW,
+    **PROBE,
+    "gpu_log.py": (HERE / "log_of_gpu_tests.py").read_bytes(),
+    "hold.py": """
+        import os
+        import pathlib
+        import time
+
+        def until_let_go(longest=40):
+            end = time.monotonic() + longest
+            while not pathlib.Path(os.environ["GO"]).exists() and time.monotonic() < end:
+                time.sleep(0.02)
+    """,
+}
+GPU = {  # a GPU test that holds its card until it is let go
+    **TOOLS,
+    "test_gpu.py": """
+        import pytest
+        from gpu_log import note, on_card
+        from hold import until_let_go
+
+        note("has")
+
+        @pytest.mark.run_on(["gpu"])
+        def test_gpu():
+            with on_card("gpu"):
+                until_let_go()
+    """,
+}
+CPU = {  # and one that needs none
+    **TOOLS,
+    "test_cpu.py": """
+        from gpu_log import note, on_card
+        from hold import until_let_go
+
+        note("has")
+
+        def test_cpu():
+            with on_card("cpu"):
+                until_let_go()
+    """,
+}
+
+
+class Running:
+    """A run of pytest in the background."""
+
+    def __init__(self, machine: Machine, name: str, command: list[str], env: dict[str, str]):
+        self.machine, self.name = machine, name
+        self.go = machine.folder / f"{name}.go"
+        self.file = machine.folder / f"{name}.txt"
+        changes = {**machine.environ, "GPU_RUN": name, "GO": str(self.go), **env}
+        with self.file.open("wb") as file:
+            self.process = subprocess.Popen(
+                command, cwd=machine.project, env=clean_environ(changes), stdin=subprocess.DEVNULL,
+                stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def text(self) -> str:
+        return self.file.read_text("utf-8", "replace")
+
+    def entries(self, event: str) -> list[dict[str, Any]]:
+        lines = map(json.loads, self.machine.log.read_text("utf-8").splitlines())
+        return [e for e in lines if e["run"] == self.name and e["event"] == event]
+
+    def holding(self, event: str = "start") -> Running:
+        """Wait until a test of it has begun."""
+        self.machine.until(lambda: self.entries(event) or self.process.poll() is not None, self)
+        assert self.entries(event), self.text
+        return self
+
+    def finish(self, timeout: float = 30, *, let_go: bool = True) -> str:
+        """Let it go and return what it printed."""
+        if let_go:
+            self.go.touch()
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} is not done:\n{self.text}") from None
+        return self.text
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Machine:
+    """Cards, a project with a harness, and a lease folder, for several runs at a time."""
+
+    def __init__(
+        self, folder: Path, harness: str, python: Path, files: dict[str, Any], **smi: Any
+    ) -> None:
+        self.folder, self.python = folder, python
+        self.project = harness_project(folder / "project", files, harness=harness)
+        self.smi = StandInNvidiaSmi(folder / "bin", cards(**smi))
+        self.leases = folder / "leases"
+        self.log = folder / "gpu.jsonl"
+        self.diary = folder / "diary.jsonl"
+        for file in (self.log, self.diary, self.smi.folder / "calls.jsonl"):
+            file.touch()
+            file.chmod(0o666)
+        self.runs: list[Running] = []
+        self.environ = {
+            "PATH": str(self.smi.folder),
+            "GPU_LOG": str(self.log),
+            "DIARY": str(self.diary),
+            "PYTEST_GPU_LOCK_DIR": str(self.leases),
+            "PYTEST_GPU_WAIT": "0",
+        }
+
+    def start(self, *args: str, prefix: tuple[str, ...] = (), **env: str) -> Running:
+        command = [*prefix, str(self.python), "-m", "pytest", "-rA", "-p", "no:cacheprovider",
+                   "-p", "probe", *args]  # fmt: skip
+        self.runs.append(Running(self, f"run{len(self.runs)}", command, env))
+        return self.runs[-1]
+
+    def run(self, *args: str, timeout: float = 30, **more: Any) -> str:
+        """Run to the end and return what was printed."""
+        return self.start(*args, **more).finish(timeout)
+
+    def until(self, condition: Callable[[], Any], run: Running, timeout: float = 20) -> None:
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end, run.text
+            time.sleep(0.02)
+
+    def noted(self, event: str) -> list[dict[str, Any]]:
+        lines = map(json.loads, self.diary.read_text("utf-8").splitlines())
+        return [entry for entry in lines if entry["event"] == event]
+
+    def close(self) -> None:
+        for run in self.runs:
+            run.go.touch()
+            with suppress(ProcessLookupError):
+                os.killpg(run.process.pid, signal.SIGKILL)
+            run.process.wait()
+
+
+@contextmanager
+def machine(harness: str, python: Path, files: dict[str, Any], **smi: Any) -> Iterator[Machine]:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        made = Machine(Path(name), harness, python, files, **smi)
+        made.folder.chmod(0o755)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def on_a_machine(files: dict[str, Any], **smi: Any) -> Callable[..., Callable[[str, Path], None]]:
+    """Give a behaviour its machine."""
+
+    def decorate(behaviour: Callable[[Machine], None]) -> Callable[[str, Path], None]:
+        @wraps(behaviour)
+        def wrapped(harness: str, python: Path) -> None:
+            with machine(harness, python, files, **smi) as made:
+                behaviour(made)
+
+        return wrapped
+
+    return decorate
+
+
+# ---- One run a card ---------------------------------------------------------------------------
+
+
+@on_a_machine(GPU, count=3)
+def a_card_has_one_run_at_a_time(m: Machine) -> None:
+    """What is free is taken at once; who has the others is said."""
+    first = m.start("-n2").holding()
+    second = m.start().holding()
+    third = m.run()
+    theirs = {entry["card"] for entry in [*first.entries("has"), *second.entries("has")]}
+
+    assert theirs == set(UUIDS[:3]), first.text + second.text
+    assert "1 skipped" in third, third
+    assert f"leased by pid {first.process.pid}" in third, third
+    assert f"leased by pid {second.process.pid}" in third, third
+    assert "1 passed in " in first.finish(), first.text
+    assert "1 passed in " in second.finish(), second.text
+    assert locked(m.leases) == []
+
+
+@on_a_machine(GPU, count=2)
+def a_card_is_leased_by_its_uuid(m: Machine) -> None:
+    """Two masks that name it differently exclude each other."""
+    m.start(CUDA_VISIBLE_DEVICES="1").holding()
+    second = m.run(CUDA_VISIBLE_DEVICES=UUIDS[1][:12])
+
+    assert "1 skipped" in second, second
+    assert "leased by pid" in second, second
+
+
+@on_a_machine(GPU, count=1)
+def a_run_waits_for_a_card_and_says_so(m: Machine) -> None:
+    """With the holder's pid, under ``-q`` and with capture; with workers and without."""
+    first = m.start().holding()
+    waiting = [m.start("-q", *args, PYTEST_GPU_WAIT="60") for args in ([], ["-n1"])]
+    for run in waiting:
+        m.until(lambda run=run: "waiting" in run.text, run)
+        assert f"leased by pid {first.process.pid}" in run.text, run.text
+        assert run.process.poll() is None, run.text
+    first.finish()
+
+    for run in waiting:
+        run.go.touch()
+    for run in waiting:
+        assert "1 passed in " in run.finish(), run.text
+
+
+@on_a_machine(GPU, count=1)
+def waiting_is_bounded(m: Machine) -> None:
+    """Then GPU tests are skipped, or the run fails as ``--gpu-require`` says."""
+    m.start().holding()
+    skipped = m.start("--gpu-wait=1")
+    required = m.start("--gpu-wait=1", "--gpu-require=1")
+
+    assert "1 skipped" in skipped.finish(15), skipped.text
+    assert "leased by pid" in required.finish(15), required.text
+    assert required.process.returncode == 4, required.text
+
+
+@on_a_machine({**GPU, **CPU}, count=1)
+def a_selection_of_cpu_tests_neither_waits_nor_leases(m: Machine) -> None:
+    m.start("test_gpu.py").holding()
+    waits_not = m.start("-m", "cpu", PYTEST_GPU_WAIT="60")
+    assert "1 passed, 1 deselected" in waits_not.finish(15), waits_not.text
+    assert "waiting" not in waits_not.text, waits_not.text
+    m.runs[0].finish()
+
+    leases_not = m.start("-m", "cpu and not slow").holding("has")
+    assert leases_not.entries("has")[0]["card"] == "-1", leases_not.text
+    both = m.run("-m", "cpu and (slow) or(gpu)")
+    assert "1 passed, 1 deselected" in both, both
+
+
+@on_a_machine(GPU, count=2)
+def fewer_than_required_are_waited_for(m: Machine) -> None:
+    """And what is free is not kept from others meanwhile."""
+    first = m.start().holding()
+    both = m.start("-n2", "--gpu-require=2", "--gpu-wait=60")
+    m.until(lambda: "waiting" in both.text, both)
+    for _ in range(10):
+        other = m.run()
+        if "1 passed in " in other:
+            break
+    assert "1 passed in " in other, other
+    first.finish()
+
+    assert "1 passed in " in both.finish(), both.text
+
+
+# ---- Ends of all kinds ------------------------------------------------------------------------
+
+
+@on_a_machine(GPU, count=1)
+def a_worker_keeps_the_card_of_a_killed_run(m: Machine) -> None:
+    """Workers outlive their controller; their card is free when they are gone."""
+    first = m.start("-n1").holding()
+    (worker,) = {entry["pid"] for entry in first.entries("start")}
+    first.kill()
+    second = m.run()
+
+    assert "1 skipped" in second, second
+    assert f"leased by pid {worker}" in second, second
+    third = m.start(PYTEST_GPU_WAIT="30")
+    m.until(lambda: "waiting" in third.text, third)
+    first.go.touch()
+    assert "1 passed in " in third.finish(), third.text
+
+
+ORPHAN = {
+    **TOOLS,
+    "sub/conftest.py": """
+        import os
+        from gpu_log import note
+
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            note("has")
+    """,
+    "sub/test_sub.py": "def test_sub(): pass\n",
+    "orphan.py": """
+        import os
+        import signal
+
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            os.kill(os.getppid(), signal.SIGKILL)
+            while os.getppid() == int(os.environ["CONTROLLER"]):
+                pass
+        else:
+            os.environ["CONTROLLER"] = str(os.getpid())
+    """,
+}
+
+
+@on_a_machine(ORPHAN, count=1)
+def a_worker_without_a_run_has_no_card(m: Machine) -> None:
+    """Its controller was killed before it joined: the card may be another's."""
+    run = m.start("-n1", "sub", PYTEST_PLUGINS="orphan")
+    m.until(lambda: run.entries("has"), run)
+
+    assert [entry["card"] for entry in run.entries("has")] == ["-1"], run.text
+    assert not m.noted("import"), run.text
+
+
+INNER = {
+    **GPU,
+    "test_outer.py": """
+        import subprocess
+        import sys
+
+        import pytest
+
+        @pytest.mark.run_on(["gpu"])
+        def test_outer():
+            options = ["-p", "no:cacheprovider", "test_gpu.py"]
+            subprocess.run([sys.executable, "-m", "pytest", *options])
+    """,
+}
+
+
+@on_a_machine(INNER, count=1)
+def a_pytest_inside_a_test_keeps_the_card(m: Machine) -> None:
+    """The run that started it is killed, and it goes on."""
+    outer = m.start("test_outer.py").holding()
+    assert outer.entries("start")[0]["card"] == UUIDS[0], outer.text
+    outer.kill()
+    other = m.run("test_gpu.py")
+
+    assert "leased by pid" in other, other
+
+
+INLINE = {
+    **CPU,
+    "test_gpu.py": """
+        import os
+        import pytest
+
+        @pytest.mark.no_device_scope
+        def test_inner_run():
+            before = dict(os.environ)
+            assert pytest.main(["-p", "no:cacheprovider", "test_cpu.py"]) == 0
+            del before["PYTEST_CURRENT_TEST"]
+            os.environ.pop("PYTEST_CURRENT_TEST", None)
+            assert dict(os.environ) == before
+    """,
+}
+
+
+@on_a_machine(INLINE, count=1)
+def a_pytest_inside_a_process_gives_nothing_back(m: Machine) -> None:
+    """It needs no card; the test that started it does."""
+    run = m.run("test_gpu.py")
+
+    assert "1 passed in " in run, run
+    assert m.noted("visible") == [], run
+
+
+FORKS = {
+    **TOOLS,
+    "test_gpu.py": """
+        import os
+        import time
+
+        import pytest
+        from gpu_log import on_card
+        from hold import until_let_go
+
+        @pytest.mark.run_on(["gpu"])
+        def test_gpu():
+            short = os.fork()
+            if not short:
+                os._exit(0)
+            os.waitpid(short, 0)
+            if not os.fork():
+                time.sleep(15)
+                os._exit(0)
+            with on_card("gpu"):
+                until_let_go()
+    """,
+}
+
+
+@on_a_machine(FORKS, count=1)
+def a_forked_child_is_no_owner(m: Machine) -> None:
+    """Its end frees nothing, and the lease does not wait for it."""
+    run = m.start().holding()
+    assert len(locked(m.leases)) == 1, run.text
+    run.finish()
+
+    m.until(lambda: not locked(m.leases), run, timeout=5)
+
+
+# ---- Given back -------------------------------------------------------------------------------
+
+
+@on_a_machine({**GPU, **CPU}, count=1)
+def a_card_that_no_item_needs_is_given_back(m: Machine) -> None:
+    """After collection; tests and what they start then see no card."""
+    for args in ([], ["-n1"]):
+        run = m.start("test_cpu.py", *args).holding()
+        m.until(lambda: not locked(m.leases), run)
+        assert run.entries("has")[0]["card"] == UUIDS[0], run.text
+        assert run.entries("start")[0]["card"] == "-1", run.text
+        other = m.run("test_gpu.py")
+        assert "1 passed in " in other, other
+        assert "1 passed in " in run.finish(), run.text
+
+
+NEEDED = {
+    **TOOLS,
+    "test_free.py": """
+        import pytest
+        from gpu_log import on_card
+        from hold import until_let_go
+
+        @pytest.mark.no_device_scope
+        def test_free():
+            with on_card("free"):
+                until_let_go()
+    """,
+    "test_up.py": """
+        import os
+        import sys
+
+        from gpu_log import on_card
+        from hold import until_let_go
+
+        if "tensorflow" in sys.modules:
+            sys.modules["tensorflow"].config.list_logical_devices()
+
+        def test_cpu():
+            with on_card("cpu"):
+                until_let_go()
+    """,
+}
+
+
+@on_a_machine(NEEDED, count=1)
+def a_card_in_use_is_not_given_back(m: Machine) -> None:
+    """An item may use it, or TensorFlow's runtime has it."""
+    for file in ("test_free.py", "test_up.py"):
+        for args in ([], ["-n1"]):
+            run = m.start(file, *args).holding()
+            assert run.entries("start")[0]["card"] == UUIDS[0], run.text
+            other = m.run(file)
+            assert locked(m.leases), other
+            assert "leased by pid" in other, other
+            run.finish()
+
+
+GIVEN_BACK = {
+    **TOOLS,
+    "test_cpu.py": """
+        import os
+        import signal
+        from gpu_log import note
+
+        note("has")
+
+        def test_dies(): os.kill(os.getpid(), signal.SIGKILL)
+        def test_goes_on(): note("start")
+    """,
+}
+
+
+@on_a_machine(GIVEN_BACK, count=1)
+def a_replacement_has_no_card_that_was_given_back(m: Machine) -> None:
+    run = m.start("-n1")
+    text = run.finish()
+
+    assert "1 failed, 1 passed in " in text, text
+    assert [entry["card"] for entry in run.entries("has")] == [UUIDS[0], "-1"], text
+
+
+DIES_AT_ONCE = {
+    **TOOLS,
+    "sub/conftest.py": """
+        import os
+        import pathlib
+        import signal
+        import time
+
+        import pytest
+
+        DIED = pathlib.Path(os.environ["GO"] + ".died")
+        WORKER = os.environ.get("PYTEST_XDIST_WORKER")
+
+        def wait():
+            end = time.monotonic() + 20
+            while not DIED.exists() and time.monotonic() < end:
+                time.sleep(0.01)
+            time.sleep(0.3)
+
+        class Controller:  # it is told late that gw0 has collected
+            @pytest.hookimpl(tryfirst=True, optionalhook=True)
+            def pytest_xdist_node_collection_finished(self, node):
+                if node.gateway.id == "gw0":
+                    wait()
+
+        def pytest_configure(config):
+            if not WORKER:
+                config.pluginmanager.register(Controller())
+
+        def pytest_collection_modifyitems():
+            if WORKER == "gw1":  # or xdist would fail, for it would send gw0 its items
+                wait()
+                time.sleep(1)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtestloop(session):
+            if WORKER == "gw0":
+                DIED.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+    """,
+    "sub/test_gpu.py": """
+        import pytest
+        from gpu_log import note
+
+        note("has")
+
+        @pytest.mark.run_on(["gpu"])
+        def test_gpu(): pass
+    """,
+}
+
+
+@on_a_machine(DIES_AT_ONCE, count=1)
+def a_dead_workers_card_is_not_given_back(m: Machine) -> None:
+    """It died between its collection and the moment when its controller looks."""
+    run = m.start("-n2", "sub")
+    text = run.finish()
+    has = {entry["worker"]: entry["card"] for entry in run.entries("has")}
+
+    assert has == {"gw0": UUIDS[0], "gw1": "-1", "gw2": UUIDS[0]}, text
+
+
+# ---- Mapping ----------------------------------------------------------------------------------
+
+DEATHS = {
+    **TOOLS,
+    "test_gpu.py": """
+        import ctypes
+        import os
+        import pathlib
+        import signal
+        import time
+
+        import pytest
+        from gpu_log import note, on_card
+
+        DEATHS = {
+            "sigkill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+            "again": lambda: os.kill(os.getpid(), signal.SIGKILL),
+            "exit": lambda: os._exit(1),
+            "segfault": lambda: ctypes.string_at(0),
+        }
+        note("has")
+
+        @pytest.mark.run_on(["gpu"])
+        @pytest.mark.parametrize("n", range(3))
+        def test_before(n):
+            with on_card(n): time.sleep(0.02)
+
+        @pytest.mark.run_on(["gpu"])
+        @pytest.mark.parametrize("death", DEATHS)
+        def test_dies(death):
+            note("start")
+            DEATHS[death]()
+
+        @pytest.mark.run_on(["gpu"])
+        @pytest.mark.parametrize("n", range(3))
+        def test_after(n):
+            with on_card(n): time.sleep(0.02)
+    """,
+    "test_idle.py": """
+        import json
+        import os
+        import signal
+        import time
+
+        import pytest
+        from gpu_log import note
+
+        note("has")
+
+        @pytest.mark.run_on(["gpu"])
+        def test_kills_the_other_while_it_is_idle():
+            time.sleep(0.5)
+            me = os.getpid()
+            with open(os.environ["GPU_LOG"]) as log:
+                entries = [json.loads(line) for line in log]
+            mine = {e["pid"] for e in entries if e["run"] == os.environ["GPU_RUN"]}
+            for pid in mine - {me}:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(1)
+
+        @pytest.mark.run_on(["gpu"])
+        @pytest.mark.parametrize("n", range(3))
+        def test_after(n): note("start")
+    """,
+}
+
+
+@on_a_machine(DEATHS, count=2)
+def a_replacement_has_the_dead_ones_card(m: Machine) -> None:
+    """Killed in a test, in the next one again, or idle; and no two live ones have the same."""
+    run = m.start("-n2", "test_gpu.py", "--max-worker-restart=4")
+    text = run.finish(60)
+    has = run.entries("has")
+    died = {entry["pid"]: entry for entry in run.entries("start")}
+
+    assert "4 failed, 6 passed in " in text, text
+    assert len(has) == 6, text  # two, and a replacement for each death
+    assert len({entry["pid"] for entry in has}) == 6, text
+    live: dict[str, int] = {}
+    for entry in has:  # the one that had this card before has died of a test
+        before = live.get(entry["card"])
+        assert before is None or died[before]["time"] < entry["time"], text
+        live[entry["card"]] = entry["pid"]
+    assert set(live) == set(UUIDS[:2]), text
+    idle = m.start("-n2", "test_idle.py")
+    text = idle.finish(60)
+    assert "4 passed in " in text, text
+    assert sorted({e["card"] for e in idle.entries("has")}) == sorted(UUIDS[:2]), text
+
+
+@on_a_machine(CPU, count=2, memory__free="8192 MiB")
+def workers_may_share_a_card(m: Machine) -> None:
+    """``--workers-per-gpu=2``: cards are filled breadth first, the memory is divided."""
+    text = m.run("-n5", "--workers-per-gpu=2", "test_cpu.py")
+    limits = {entry["worker"]: entry["limits"] for entry in m.noted("split")}
+    masks = {entry["worker"]: entry["mask"] for entry in m.noted("start")}
+
+    a, b = UUIDS[:2]
+    assert masks == {None: None, "gw0": a, "gw1": b, "gw2": a, "gw3": b, "gw4": "-1"}, text
+    assert limits == {f"gw{n}": [1536, 1536] for n in range(4)}, text
+
+
+@on_a_machine(CPU, count=2)
+def memory_is_not_divided_among_those_who_are_not_there(m: Machine) -> None:
+    """Two on two cards have one each, whatever they may; one too small for two is passed over."""
+    text = m.run("-n2", "--workers-per-gpu=2", "test_cpu.py")
+    assert {tuple(entry["limits"]) for entry in m.noted("split")} == {(3488, 3488)}, text
+
+    m.smi.answer(cards=cards(2, memory__free="4000 MiB"))
+    text = m.run("-n2", "--workers-per-gpu=2", "test_cpu.py")
+    assert "4000 MiB free of the 4096" in text, text
+
+
+@on_a_machine(CPU, count=3)
+def every_way_to_start_workers_maps_them(m: Machine) -> None:
+    """In the order of their start, whatever they are called."""
+    ways = {
+        "--tx=3*popen --dist=load": ["gw0", "gw1", "gw2"],
+        "--tx=popen//id=gw10 --tx=popen//id=alpha --tx=popen//id=2 --dist=load": [
+            "gw10", "alpha", "2"
+        ],
+        "-n9 --maxprocesses=3": ["gw0", "gw1", "gw2"],
+    }  # fmt: skip
+    for way, names in ways.items():
+        m.diary.write_text("")
+        text = m.run(*way.split(), "test_cpu.py")
+        masks = {entry["worker"]: entry["mask"] for entry in m.noted("start")}
+        assert masks == {None: None, **dict(zip(names, UUIDS[:3], strict=True))}, (way, text)
+
+
+@contextmanager
+def socket_server(m: Machine, environ: dict[str, str]) -> Iterator[str]:
+    """Run execnet's server on loopback, with an environment of its own, and yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    folder = m.folder / "elsewhere"
+    folder.mkdir()
+    code = f"""
+import runpy
+import sys
+
+sys.argv[1:] = [{address!r}]
+runpy.run_module("execnet.script.socketserver", run_name="__main__")
+"""
+    with subprocess.Popen(
+        [m.python, "-c", code], cwd=folder, env=clean_environ(environ),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    ) as server:  # fmt: skip
+        try:
+            end = time.monotonic() + 10
+            while time.monotonic() < end:
+                with suppress(OSError), socket.create_connection(address.split(":"), 1):
+                    break
+                time.sleep(0.05)
+            yield address
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+@on_a_machine(GPU, count=1)
+def a_worker_elsewhere_has_a_card_of_its_own_machine(m: Machine) -> None:
+    """It gets nothing from the controller and leases for itself; its nvidia-smi says what."""
+    elsewhere = StandInNvidiaSmi(m.folder / "elsewhere_bin", cards(3)[2:])
+    go = str(m.folder / "run0.go")
+    environ = {**m.environ, "PATH": str(elsewhere.folder), "GO": go}
+    with socket_server(m, environ) as address:
+        run = m.start("--dist=load", f"--tx=socket={address}//chdir={m.project}")
+        text = run.finish(60)
+    has = [json.loads(line) for line in m.log.read_text("utf-8").splitlines()]
+
+    assert "1 passed in " in text, text
+    assert {entry["card"] for entry in has} == {UUIDS[2]}, text
+    assert m.smi.calls == [], text
+
+
+@on_a_machine(GPU, count=2)
+def a_worker_by_way_of_another_leases_for_itself(m: Machine) -> None:
+    """``via``: on this machine, under the caller's mask and not under the controller's."""
+    far = ["--px=popen//id=proxy", "--tx=popen//via=proxy//id=far"]
+    run = m.start("--dist=load", "--tx=popen//id=local", *far, CUDA_VISIBLE_DEVICES="0,1")
+    text = run.finish(60)
+    if "unrecognized arguments: --px" in text:  # xdist before 3.3
+        return
+    has = {entry["worker"]: entry["card"] for entry in run.entries("has")}
+
+    assert has == {"local": "0", "far": "1"}, text
+    assert "far has" not in text, text
+
+
+# ---- Lock files and users ---------------------------------------------------------------------
+
+
+@on_a_machine(GPU, count=1)
+def planted_files_do_no_harm(m: Machine) -> None:
+    """No hang, no write, and one word, where a stranger had been at the name of a lock."""
+    m.start().finish()
+    victim = m.folder / "victim"
+    victim.mkdir()
+    names = sorted(entry.name for entry in m.leases.iterdir())
+    plants: dict[str, Callable[[Path], Any]] = {
+        "symlink": lambda path: path.symlink_to(victim),
+        "dangling": lambda path: path.symlink_to(m.folder / "made"),
+        "fifo": os.mkfifo,
+        "file": lambda path: path.write_text("theirs"),
+    }
+    assert names
+    for kind, plant in plants.items():
+        for name in (*names, ""):  # "": the folder
+            folder = m.folder / f"{kind}{name}"
+            if name:
+                folder.mkdir()
+            plant(folder / name if name else folder)
+            text = m.run(PYTEST_GPU_LOCK_DIR=str(folder))
+            assert "1 skipped" in text, (kind, name, text)
+            assert "no lease: " in text, (kind, name, text)
+            assert list(victim.iterdir()) == [], (kind, name)
+            assert not (m.folder / "made").exists(), (kind, name)
+            if kind == "file":
+                assert (folder / name if name else folder).read_text() == "theirs"
+
+
+# Reads what this interpreter needs wherever it is, and writes nothing that it may not.
+NOBODY = ("/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+          "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")  # fmt: skip
+
+
+@on_a_machine(GPU, count=1)
+def users_share_the_leases(m: Machine) -> None:
+    """One's umask and home do not matter, and one's logout removes no lock of another."""
+    m.run(prefix=("/bin/sh", "-c", 'umask 077; exec "$@"', "sh"))
+    theirs = m.start(prefix=NOBODY, HOME="/nonexistent").holding()
+    ours = m.run()
+
+    assert theirs.entries("start")[0]["card"] == UUIDS[0], theirs.text
+    assert f"leased by pid {theirs.process.pid}" in ours, ours
+    for entry in m.leases.iterdir():  # what RemoveIPC of systemd's logind does in /dev/shm
+        for inside in entry.iterdir():
+            if inside.stat().st_uid == os.getuid():
+                inside.rmdir()
+        with suppress(OSError):
+            entry.rmdir()
+    ours = m.run()
+    assert "leased by pid" in ours, ours
+    assert "1 passed in " in theirs.finish(), theirs.text
+
+
+def leases_hold_across_private_temporary_folders(harness: str, python: Path) -> None:
+    """By default they are in a folder that all processes of the machine share."""
+    own = "GPU-" + re.sub(r".{4}$", f"{os.getpid() % 65536:04x}", UUIDS[0][4:])
+    with machine(harness, python, GPU, count=1, uuid=own) as m:
+        del m.environ["PYTEST_GPU_LOCK_DIR"]
+        for name in ("a", "b"):
+            (m.folder / name).mkdir()
+        m.start(TMPDIR=str(m.folder / "a")).holding()
+        other = m.run(TMPDIR=str(m.folder / "b"))
+    for entry in Path("/dev/shm").glob(f"*{own}*"):
+        for inside in entry.iterdir():
+            inside.rmdir()
+        entry.rmdir()
+
+    assert "leased by pid" in other, other
+    assert "LEASES" not in other, other
+
+
+def local_exclusion_is_said_loudly(harness: str, python: Path) -> None:
+    """Where there is no folder that all share, in one that may be private."""
+    with machine(harness.replace('"/dev/shm"', '"/nonexistent"'), python, GPU, count=1) as m:
+        del m.environ["PYTEST_GPU_LOCK_DIR"]
+        m.environ["TMPDIR"] = str(m.folder)
+        m.start().holding()
+        other = m.run()
+
+    assert "leased by pid" in other, other
+    assert f"SHARE {m.folder}" in other, other
+
+
+# Needs two users; elsewhere it and its mutants are left out.
+AS_ROOT = (users_share_the_leases,) if os.getuid() == 0 else ()
+WITHOUT_XDIST = (
+    a_card_is_leased_by_its_uuid,
+    waiting_is_bounded,
+    a_selection_of_cpu_tests_neither_waits_nor_leases,
+    a_pytest_inside_a_test_keeps_the_card,
+    a_pytest_inside_a_process_gives_nothing_back,
+    *AS_ROOT,
+    leases_hold_across_private_temporary_folders,
+    local_exclusion_is_said_loudly,
+)
+QUICK = (
+    *WITHOUT_XDIST,
+    a_card_has_one_run_at_a_time,
+    a_run_waits_for_a_card_and_says_so,
+    fewer_than_required_are_waited_for,
+    a_worker_keeps_the_card_of_a_killed_run,
+    a_worker_without_a_run_has_no_card,
+    a_forked_child_is_no_owner,
+    a_card_that_no_item_needs_is_given_back,
+    a_replacement_has_no_card_that_was_given_back,
+    a_dead_workers_card_is_not_given_back,
+    a_worker_elsewhere_has_a_card_of_its_own_machine,
+    a_worker_by_way_of_another_leases_for_itself,
+)
+SEVERAL_SECONDS = (
+    a_card_in_use_is_not_given_back,
+    a_replacement_has_the_dead_ones_card,
+    workers_may_share_a_card,
+    memory_is_not_divided_among_those_who_are_not_there,
+    every_way_to_start_workers_maps_them,
+    planted_files_do_no_harm,
+)
+LEASE = (*QUICK, *SEVERAL_SECONDS)

@@ -1,0 +1,311 @@
+"""Damages to leases and to the mapping of cards; see ``mutants.py``."""
+
+from __future__ import annotations
+
+from harness import lease_behaviours as b
+from harness.mutants import mutant
+
+LEASES = [
+    mutant(
+        "lease is dropped",
+        b.a_card_has_one_run_at_a_time,
+        'why = _lock(f"{key}.card")',
+        'why = ""',
+    ),
+    mutant(
+        "lease is dropped at once",
+        b.a_card_has_one_run_at_a_time,
+        "    HELD[name] = lock\n",
+        "    os.close(lock)\n",
+    ),
+    mutant(
+        "holder's pid is not named",
+        b.a_card_has_one_run_at_a_time,
+        "{', '.join(sorted(pids)) or 'unknown'}",
+        "unknown",
+    ),
+    mutant(
+        "only one card is tried",
+        b.a_card_has_one_run_at_a_time,
+        "for card in self.find()[0]:",
+        "for card in self.find()[0][:workers]:",
+    ),
+    mutant(
+        "card is leased by the name that the mask has for it",
+        b.a_card_is_leased_by_its_uuid,
+        "why = _lease(card.key)",
+        "why = _lease(card.name)",
+    ),
+    mutant(
+        "use lock is not probed",
+        b.a_worker_keeps_the_card_of_a_killed_run,
+        '        why = _lock(f"{key}.use")  #',
+        '        why = ""  #',
+    ),
+    mutant(
+        "use lock is not taken",
+        b.a_worker_keeps_the_card_of_a_killed_run,
+        'why = _lock(f"{assigned.key}.use", shared=True)',
+        'why = ""',
+    ),
+    mutant(
+        "card lock is kept when the use lock is another's",
+        b.a_worker_keeps_the_card_of_a_killed_run,
+        '    if why:\n        _unlock(f"{key}.card")',
+        '    if why.endswith("unknown"):\n        _unlock(f"{key}.card")',
+    ),
+    mutant(
+        "owner's death is not noticed",
+        b.a_worker_without_a_run_has_no_card,
+        "if not why and not _runs(assigned.owner):",
+        "if not why and False:",
+    ),
+    mutant(
+        "pytest inside a test joins in no lease",
+        b.a_pytest_inside_a_test_keeps_the_card,
+        "if not assigned.card or assigned.simulated:\n",
+        "if not assigned.card or assigned.simulated or assigned.taken:\n",
+    ),
+    mutant(
+        "pytest inside a test gives its card back",
+        b.a_pytest_inside_a_process_gives_nothing_back,
+        "if assigned.taken or not locks:",
+        "if not locks:",
+    ),
+    mutant(
+        "forked child keeps the lease",
+        b.a_forked_child_is_no_owner,
+        "after_in_child=lambda: _unlock(*HELD)",
+        "after_in_child=lambda: None",
+    ),
+    mutant(
+        "forked child frees the lease",
+        b.a_forked_child_is_no_owner,
+        "        os.close(HELD.pop(name))  # never",
+        "        import fcntl\n\n        fcntl.flock(HELD[name], fcntl.LOCK_UN)\n"
+        "        os.close(HELD.pop(name))  # never",
+    ),
+]
+
+WAITING = [
+    mutant(
+        "wait is unbounded",
+        b.waiting_is_bounded,
+        "time.monotonic() >= end:",
+        "time.monotonic() < 0:",
+    ),
+    mutant(
+        "requirement is forgotten while waiting",
+        b.waiting_is_bounded,
+        "if len(leased) < self.require and not self.remote:",
+        "if cards and False:",
+    ),
+    mutant(
+        "does not wait",
+        b.a_run_waits_for_a_card_and_says_so,
+        "if enough or not taken or time",
+        "if enough or taken or time",
+    ),
+    mutant(
+        "waits without a word",
+        b.a_run_waits_for_a_card_and_says_so,
+        """_say(self.config, f"devices: GPUs are {', '.join(taken)}; waiting")""",
+        "pass",
+    ),
+    mutant(
+        "word about waiting is held back",
+        b.a_run_waits_for_a_card_and_says_so,
+        "        terminal.flush()",
+        "        pass",
+    ),
+    mutant(
+        "waits although -m cpu",
+        b.a_selection_of_cpu_tests_neither_waits_nor_leases,
+        "while not self.needs_none:",
+        "while True:",
+    ),
+    mutant(
+        "'cpu and x or gpu' is taken to need none",
+        b.a_selection_of_cpu_tests_neither_waits_nor_leases,
+        r"(?!.*\bor\b)",
+        "",
+    ),
+    mutant(
+        "fewer than required are enough",
+        b.fewer_than_required_are_waited_for,
+        "len(leased) >= max(1, self.require)",
+        "len(leased) >= 1",
+    ),
+    mutant(
+        "what is free is kept while waiting for more",
+        b.fewer_than_required_are_waited_for,
+        '            _unlock(*(f"{card.key}.card" for card in leased))\n',
+        "            workers += 0\n",
+        'why = _lock(f"{key}.card")',
+        'why = "" if f"{key}.card" in HELD else _lock(f"{key}.card")',
+    ),
+]
+
+GIVING_BACK = [
+    mutant(
+        "nothing is given back by a process",
+        b.a_card_that_no_item_needs_is_given_back,
+        "            _unlock(*locks)\n",
+        "            assert locks\n",
+    ),
+    mutant(
+        "nothing is given back by a controller",
+        b.a_card_that_no_item_needs_is_given_back,
+        '        _unlock(f"{key}.card")\n\n\ndef _usable',
+        "        pass\n\n\ndef _usable",
+    ),
+    mutant(
+        "card that was given back stays in the mask",
+        b.a_card_that_no_item_needs_is_given_back,
+        '            run.hand_on(Assignment(reason="needs a GPU: it was given back"))\n',
+        "            assert run\n",
+    ),
+    mutant(
+        "card is given back that an item needs",
+        b.a_card_in_use_is_not_given_back,
+        '<= {"cpu"}:',
+        '<= {"cpu", "none"}:',
+    ),
+    mutant(
+        "card is given back that the runtime has",
+        b.a_card_in_use_is_not_given_back,
+        '            if "tensorflow" in sys.modules:\n',
+        '            if "tensorflow" not in sys.modules:\n',
+    ),
+    mutant(
+        "replacement gets a card that was given back",
+        b.a_replacement_has_no_card_that_was_given_back,
+        '        env.update(Assignment(reason="needs a GPU: it was given back").environment())\n',
+        "        assert env\n",
+    ),
+    mutant(
+        "death is taken for giving back",
+        b.a_dead_workers_card_is_not_given_back,
+        "        node.gateway.remote_status()",
+        "        pass",
+    ),
+    mutant(
+        "use lock stays with the controller",
+        b.a_dead_workers_card_is_not_given_back,
+        '    _unlock(f"{key}.use")\n    with contextlib.suppress(EOFError',
+        "    with contextlib.suppress(EOFError",
+    ),
+]
+
+MAPPING = [
+    mutant(
+        "replacement has no card",
+        b.a_replacement_has_the_dead_ones_card,
+        "            spec.env.setdefault(name, value)\n",
+        "            spec.env.setdefault(name, value)\n"
+        "        import threading\n\n"
+        "        threading.Timer(1, spec.env.update, [Assignment().environment()]).start()\n",
+    ),
+    mutant(
+        "two workers have one card",
+        b.every_way_to_start_workers_maps_them,
+        "in (leased * self.workers_per_gpu)[:workers]:",
+        "in (leased * workers)[: len(leased) - 1] + leased[:1]:",
+    ),
+    mutant(
+        "cards are filled depth first",
+        b.workers_may_share_a_card,
+        "in (leased * self.workers_per_gpu)[:workers]:",
+        "in [c for c in leased for _ in range(self.workers_per_gpu)][:workers]:",
+    ),
+    mutant(
+        "memory is not divided",
+        b.workers_may_share_a_card,
+        "(card.free_mb or 0) // sharers",
+        "(card.free_mb or 0)",
+    ),
+    mutant(
+        "memory is divided among those who are not there",
+        b.memory_is_not_divided_among_those_who_are_not_there,
+        "sharers = min(self.workers_per_gpu, -(-workers // len(leased)))",
+        "sharers = self.workers_per_gpu",
+    ),
+    mutant(
+        "card is used that is too small for its workers",
+        b.memory_is_not_divided_among_those_who_are_not_there,
+        "        least *= self.workers_per_gpu\n",
+        "",
+    ),
+    mutant(
+        "remote worker gets a local token",
+        b.a_worker_elsewhere_has_a_card_of_its_own_machine,
+        "local = [spec for spec in specs if spec.popen and not spec.via]",
+        "local = specs",
+        "            spec.env.setdefault(name, value)\n",
+        '            spec.env.setdefault(name, value)\n            spec.env[f"{name}"] = value\n',
+    ),
+    mutant(
+        "worker by way of another sees the controller's mask",
+        b.a_worker_by_way_of_another_leases_for_itself,
+        "            self.caller.update(json.loads(os.environ[CALLERS_MASK]))\n",
+        "            self.caller.update({MASK: '-1'})\n",
+    ),
+    mutant(
+        "worker by way of another gets a local token",
+        b.a_worker_by_way_of_another_leases_for_itself,
+        "if spec.popen and not spec.via]",
+        "if spec.popen]",
+    ),
+]
+
+FILES = [
+    mutant(
+        "lock is a file that is opened for writing",
+        b.planted_files_do_no_harm,
+        "lock = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW)",
+        "lock = os.open(path, os.O_RDWR | os.O_TRUNC)",
+    ),
+    mutant(
+        "symlink is followed",
+        b.planted_files_do_no_harm,
+        "            if os.path.islink(made):\n",
+        "            if not made:\n",
+        "os.O_DIRECTORY | os.O_NOFOLLOW",
+        "os.O_DIRECTORY",
+    ),
+    mutant(
+        "folder may be a symlink",
+        b.planted_files_do_no_harm,
+        "            if os.path.islink(made):\n",
+        "            if not made:\n",
+    ),
+    mutant(
+        "umask closes a lock to others",
+        b.users_share_the_leases,
+        "    umask = os.umask(0)\n",
+        "    umask = os.umask(0o77)\n",
+        "                os.mkdir(made, 0o1777)",
+        "                os.mkdir(made, 0o0777)",
+    ),
+    mutant(
+        "another user's logout removes a lock",
+        b.users_share_the_leases,
+        "            os.mkdir(str(os.getuid()), dir_fd=lock)",
+        "            pass",
+    ),
+    mutant(
+        "leases are in the temporary folder",
+        b.leases_hold_across_private_temporary_folders,
+        'SHARED_FOLDER if os.access(SHARED_FOLDER, os.W_OK) else ""',
+        '""',
+    ),
+    mutant(
+        "local exclusion is not mentioned",
+        b.local_exclusion_is_said_loudly,
+        '                source += f"; LEASES',
+        '                source = source or f"; LEASES',
+    ),
+]
+
+EVERY = (*LEASES, *WAITING, *GIVING_BACK, *MAPPING, *FILES)
+LEASE_MUTANTS = tuple(mutant for mutant in EVERY if mutant.killer in b.LEASE)
