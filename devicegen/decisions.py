@@ -49,6 +49,7 @@ class Decisions:
     logical_device_api: Literal["stable", "experimental"]
     xdist: bool
     memory_limit_mb: int | None
+    rocm: bool
     listed: tuple[Decision, ...]
 
 

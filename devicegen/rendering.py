@@ -32,5 +32,6 @@ def render_conftest(decisions: Decisions, version: str) -> str:
             tf_config=LOGICAL_DEVICE_NAMES[decisions.logical_device_api],
             xdist=decisions.xdist,
             memory_limit_mb=decisions.memory_limit_mb,
+            rocm=decisions.rocm,
         )
     )

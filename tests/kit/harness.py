@@ -19,6 +19,7 @@ USUAL = Decisions(
     logical_device_api="stable",
     xdist=True,
     memory_limit_mb=None,
+    rocm=False,
     listed=(),
 )
 # What each decision that rendering reads can be; the usual answer first.
@@ -26,6 +27,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "xdist": (True, False),
     "logical_device_api": ("stable", "experimental"),
     "memory_limit_mb": (None, 2048),
+    "rocm": (False, True),
 }
 # The usual harness, and it with one decision changed: these have golden files.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -33,6 +35,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without_xdist": {"xdist": False},
     "experimental_api": {"logical_device_api": "experimental"},
     "memory_limit": {"memory_limit_mb": 2048},
+    "rocm": {"rocm": True},
 }
 # Every combination of answers: these are linted, type-checked and counted.
 COMBINATIONS: dict[str, dict[str, Any]] = {
