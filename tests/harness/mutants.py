@@ -350,14 +350,14 @@ PROCESSES = [
     mutant(
         "TensorFlow is imported in the controller",
         b.tensorflow_is_imported_only_with_a_card,
-        "    if assigned.card:\n        names",
-        "    if assigned.card or run.controller:\n        names",
+        "    if assigned.card:\n        assigned = _split",
+        "    if assigned.card or run.controller:\n        assigned = _split",
     ),
     mutant(
         "TensorFlow is imported in a worker without a card",
         b.tensorflow_is_imported_only_with_a_card,
-        "    if assigned.card:\n        names",
-        "    if assigned.card or handed:\n        names",
+        "    if assigned.card:\n        assigned = _split",
+        "    if assigned.card or assigned.owner:\n        assigned = _split",
     ),
     mutant(
         "TensorFlow is imported before the mask is set",
@@ -389,7 +389,7 @@ PROCESSES = [
     mutant(
         "GPUs are asked for twice",
         b.gpus_are_asked_for_once,
-        "        if self._found is None:\n",
+        "        if self.found is None:\n",
         "        if self.caller:\n",
     ),
     mutant(
@@ -473,8 +473,8 @@ PROCESSES = [
     mutant(
         "real cards stay visible in a simulation",
         b.simulated_cards_are_counted,
-        'values[MASK] = "-1" if self.simulated else self.card or "-1"',
-        'values[MASK] = "0" if self.simulated else self.card or "-1"',
+        'card = "" if self.simulated else self.card',
+        'card = "0" if self.simulated else self.card',
     ),
     mutant(
         "pytest inside a test maps cards again",
