@@ -1024,12 +1024,16 @@ WITHOUT_XDIST = (
     leases_hold_across_private_temporary_folders,
     local_exclusion_is_said_loudly,
 )
-QUICK = (
+LEASE = (
     *WITHOUT_XDIST,
+    a_run_of_cpu_tests_does_not_wait,
+    a_card_that_was_waited_for_is_used_as_any_other,
+    one_worker_waits_for_all,
+    a_taken_card_is_replaced,
+    the_last_card_that_is_taken_is_said,
     a_card_has_one_run_at_a_time,
     a_run_waits_for_a_card_and_says_so,
     fewer_than_required_are_waited_for,
-    a_taken_card_is_replaced,
     a_worker_keeps_the_card_of_a_killed_run,
     a_worker_without_a_run_has_no_card,
     a_forked_child_is_no_owner,
@@ -1038,12 +1042,6 @@ QUICK = (
     a_dead_workers_card_is_not_given_back,
     a_worker_elsewhere_has_a_card_of_its_own_machine,
     a_worker_by_way_of_another_leases_for_itself,
-)
-SEVERAL_SECONDS = (
-    a_run_of_cpu_tests_does_not_wait,
-    a_card_that_was_waited_for_is_used_as_any_other,
-    one_worker_waits_for_all,
-    the_last_card_that_is_taken_is_said,
     a_card_in_use_is_not_given_back,
     a_replacement_has_the_dead_ones_card,
     workers_may_share_a_card,
@@ -1051,4 +1049,10 @@ SEVERAL_SECONDS = (
     every_way_to_start_workers_maps_them,
     planted_files_do_no_harm,
 )
-LEASE = (*QUICK, *SEVERAL_SECONDS)
+QUICK = (  # a second at most, and the most that can be seen in it
+    a_card_is_leased_by_its_uuid,
+    a_card_has_one_run_at_a_time,
+    a_worker_without_a_run_has_no_card,
+    a_taken_card_is_replaced,
+    a_replacement_has_no_card_that_was_given_back,
+)
