@@ -2,7 +2,8 @@
 
 Was it imported, in which process, with which mask, and what was it asked to split? It places
 nothing: behaviours about placement run real TensorFlow. The variable ``DIARY`` names its file;
-``FAKE_GPUS=0`` makes it a build that sees no GPU whatever the mask says; ``FAKE_TAKEN`` names a card
+``FAKE_GPUS=0`` makes it a build that sees no GPU whatever the mask says;
+``FAKE_TAKEN`` names a card
 that another program has.
 """
 

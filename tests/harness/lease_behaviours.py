@@ -121,7 +121,7 @@ class Machine:
     def __init__(
         self, folder: Path, harness: str, python: Path, files: dict[str, Any], **smi: Any
     ) -> None:
-        self.folder, self.python = folder, python
+        self.folder, self.python, self.harness = folder, python, harness
         self.project = harness_project(folder / "project", files, harness=harness)
         self.smi = StandInNvidiaSmi(folder / "bin", cards(**smi))
         self.leases = folder / "leases"
@@ -983,7 +983,8 @@ def users_share_the_leases(m: Machine) -> None:
 def leases_hold_across_private_temporary_folders(harness: str, python: Path) -> None:
     """By default they are in a folder that all processes of the machine share."""
     own = "GPU-" + re.sub(r".{4}$", f"{os.getpid() % 65536:04x}", UUIDS[0][4:])
-    with machine(harness, python, GPU, count=1, uuid=own) as m:
+    bare = harness.replace('("/.dockerenv", "/run/.containerenv")', "()")  # no container
+    with machine(bare, python, GPU, count=1, uuid=own) as m:
         del m.environ["PYTEST_GPU_LOCK_DIR"]
         for name in ("a", "b"):
             (m.folder / name).mkdir()
@@ -1007,7 +1008,33 @@ def local_exclusion_is_said_loudly(harness: str, python: Path) -> None:
         other = m.run()
 
     assert "leased by pid" in other, other
-    assert f"SHARE {m.folder}" in other, other
+    assert f"LEASES HOLD ONLY AMONG RUNS THAT SHARE {m.folder}" in other, other
+
+
+def exclusion_within_a_container_is_said(harness: str, python: Path) -> None:
+    """Its shared memory is its own, unless it was told where the leases are."""
+    with machine(harness.replace("/run/.containerenv", "/etc/passwd"), python, GPU, count=1) as m:
+        told = m.start().finish()
+        del m.environ["PYTEST_GPU_LOCK_DIR"]
+        alone = m.run("-k", "nothing")
+
+    assert "1 passed in " in told, told
+    assert "LEASES" not in told, told
+    assert "LEASES HOLD ONLY AMONG RUNS IN THIS CONTAINER" in alone, alone
+
+
+def folders_may_be_reached_through_links(harness: str, python: Path) -> None:
+    """The system's own are as the administrator made them: no stranger planted those links."""
+    with machine(harness, python, GPU, count=1) as m:
+        (m.folder / "real").mkdir()
+        (m.folder / "link").symlink_to("real")
+        linked = m.harness.replace('"/dev/shm"', f'"{m.folder}/link"')
+        (m.project / "conftest.py").write_text(linked)
+        del m.environ["PYTEST_GPU_LOCK_DIR"]
+        m.start().holding()
+        other = m.run()
+
+    assert "leased by pid" in other, other
 
 
 # Needs two users; elsewhere it and its mutants are left out.
@@ -1023,6 +1050,8 @@ WITHOUT_XDIST = (
     *AS_ROOT,
     leases_hold_across_private_temporary_folders,
     local_exclusion_is_said_loudly,
+    exclusion_within_a_container_is_said,
+    folders_may_be_reached_through_links,
 )
 LEASE = (
     *WITHOUT_XDIST,

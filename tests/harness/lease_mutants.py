@@ -392,14 +392,26 @@ FILES = [
     mutant(
         "leases are in the temporary folder",
         b.leases_hold_across_private_temporary_folders,
-        'SHARED_FOLDER if os.access(SHARED_FOLDER, os.W_OK) else ""',
-        '""',
+        "    if os.access(SHARED_FOLDER, os.W_OK):\n",
+        "    if not SHARED_FOLDER:\n",
     ),
     mutant(
         "local exclusion is not mentioned",
         b.local_exclusion_is_said_loudly,
         '                source += f"; LEASES',
         '                source = source or f"; LEASES',
+    ),
+    mutant(
+        "shared memory of a container is taken for the machine's",
+        b.exclusion_within_a_container_is_said,
+        '"IN THIS CONTAINER" if contained else ""',
+        '"" if contained else ""',
+    ),
+    mutant(
+        "link to the shared folder is refused",
+        b.folders_may_be_reached_through_links,
+        "os.path.realpath(SHARED_FOLDER)",
+        "SHARED_FOLDER",
     ),
 ]
 
