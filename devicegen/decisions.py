@@ -65,12 +65,14 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
     api, api_why = _logical_device_api(facts)
     xdist, xdist_why = _xdist(facts, answers)
     limit, limit_why = _memory_limit(answers)
+    rocm, rocm_why = _rocm(facts, answers)
     return Decisions(
         conftest=conftest,
         registry=registry,
         logical_device_api=api,
         xdist=xdist,
         memory_limit_mb=limit,
+        rocm=rocm,
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
             Decision("framework", "TensorFlow", _tensorflow_why(facts)),
@@ -79,6 +81,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
             Decision("logical-device API", _api_names(api), api_why),
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
             Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
+            Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
     )
@@ -195,6 +198,14 @@ def _memory_limit(answers: Answers) -> tuple[int | None, str]:
         return answers.memory_limit_mb, "--memory-limit-mb, for each of a card's two halves"
     given = "--memory-limit-mb 0: " if answers.memory_limit_mb == 0 else ""
     return None, f"{given}half of its free memory for each half; --memory-limit-mb sets a number"
+
+
+def _rocm(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
+    if answers.rocm is not None:
+        return answers.rocm, "--rocm" if answers.rocm else "--no-rocm"
+    if facts.rocm:
+        return True, f"tensorflow-rocm is required{_places(facts.rocm)}"
+    return False, "tensorflow-rocm is not required here; --rocm finds them all the same"
 
 
 def _python(facts: RepoFacts) -> str:
