@@ -53,6 +53,11 @@ ConfigEdit = Annotated[
     ),
 ]
 
+AllowDirty = Annotated[
+    bool,
+    typer.Option("--allow-dirty", help="Write into edited files that git has not committed."),
+]
+
 
 def _print_version(value: bool) -> None:
     if value:
@@ -86,7 +91,7 @@ def _init(
     raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 
-@app.command("upgrade", help="Renew what was written, with newer templates or other answers.")
+@app.command("upgrade", help="Merge newer templates or other answers into what was written.")
 def _upgrade(
     path: PathArgument = Path(),
     dry_run: DryRun = False,
@@ -94,19 +99,54 @@ def _upgrade(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Bring back the harness that was deleted.")
+    ] = False,
+    allow_dirty: AllowDirty = False,
 ) -> None:
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
     answers = Answers(xdist, memory_limit_mb, config_edit)
-    raise typer.Exit(upgrade(path, answers, dry_run=dry_run, diff=diff))
+    raise typer.Exit(
+        upgrade(
+            path,
+            answers,
+            dry_run=dry_run,
+            diff=diff,
+            restore=restore,
+            allow_dirty=allow_dirty,
+        )
+    )
 
 
 @app.command("check", help="Is what is committed current and complete? Exit 1 when not.")
-def _check(path: PathArgument = Path()) -> None:
+def _check(
+    path: PathArgument = Path(),
+    strict: Annotated[bool, typer.Option("--strict", help="Fail for an edit too.")] = False,
+) -> None:
     from devicegen.commands.check import check
 
-    raise typer.Exit(check(path))
+    raise typer.Exit(check(path, strict=strict))
+
+
+@app.command("diff", help="Print what an upgrade would change. Exit 1 when that is anything.")
+def _diff(path: PathArgument = Path()) -> None:
+    from devicegen.commands.diff import diff
+
+    raise typer.Exit(diff(path))
+
+
+@app.command("eject", help="Forget the record and keep the files.")
+def _eject(
+    path: PathArgument = Path(),
+    dry_run: DryRun = False,
+    diff: Diff = False,
+    allow_dirty: AllowDirty = False,
+) -> None:
+    from devicegen.commands.eject import eject
+
+    raise typer.Exit(eject(path, dry_run=dry_run, diff=diff, allow_dirty=allow_dirty))
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devicegen import __version__
 from devicegen.change_set import ChangeSet, plan_changes
 from devicegen.decisions import Decisions, decide
 from devicegen.errors import DevicegenError
-from devicegen.facts.repository import RepoFacts, gather_facts
+from devicegen.facts.repository import RepoFacts, find_top, gather_facts
+from devicegen.journal import clear, refuse_unfinished
+from devicegen.moved import follow_moved
 from devicegen.record import Answers, Record, read_record
 from devicegen.rendering import render_conftest
 
@@ -24,20 +26,37 @@ class Plan:
     change_set: ChangeSet
 
 
-def make_plan(path: Path, answers: Answers, *, needs_record: bool = False) -> Plan:
+def make_plan(
+    path: Path,
+    answers: Answers,
+    *,
+    needs_record: bool = False,
+    writes: bool = False,
+    restore: bool = False,
+) -> Plan:
     """Go from facts to a change set; write nothing.
 
-    ``answers`` are the command line's; those of the record are used where none is given. Raises
+    ``answers`` are the command line's; those of the record are used where none is given.
+    ``writes`` tells that the change set will be applied: what a run that died has left is put
+    back first, and otherwise refused. ``restore`` brings back what the user deleted. Raises
     ``DevicegenError`` where there is no way, also for a missing record that the verb needs.
     """
+    top, _ = find_top(path)
+    recovered = clear(top) if writes else refuse_unfinished(top)
     facts = gather_facts(path)
     record = read_record(facts.top, __version__)
+    notes = [recovered] if recovered else []
     if record is None and needs_record:
         raise DevicegenError(f"{facts.top}: no record here; run `devicegen init` first")
     if record is not None:
         answers = answers.merged_with(record.answers)
+        record, moved = follow_moved(record, facts)
+        notes += moved
     decisions = decide(facts, answers, record)
     texts = {decisions.conftest: render_conftest(decisions, __version__)}
     new_record = Record(__version__, answers, texts, decisions.registry)
-    change_set = plan_changes(facts.top, texts, decisions, facts.pytest_config, record, new_record)
+    change_set = plan_changes(
+        facts.top, texts, decisions, facts.pytest_config, record, new_record, restore=restore
+    )
+    change_set = replace(change_set, notes=(*notes, *change_set.notes))
     return Plan(facts, record, decisions, change_set)

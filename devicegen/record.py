@@ -11,12 +11,14 @@ import hashlib
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from packaging.version import InvalidVersion, Version
 
+from devicegen.disk import is_plain
 from devicegen.errors import DevicegenError
 from devicegen.facts.repository import RECORD
 from devicegen.templates_folder import environment
@@ -52,12 +54,27 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class Pending:
+    """A merge that left conflicts: its version, the text that came in, and where.
+
+    ``spans`` are the places of the conflicts in the pristine text: lines from the first number,
+    counted from 0, up to and without the second. The text becomes the pristine one when the
+    conflicts are resolved.
+    """
+
+    version: str
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class Record:
     """What an earlier run wrote.
 
     ``pristine`` maps each path that we own to its text as rendered; ``unusable`` maps those whose
     text is lost or changed to what is wrong with it. ``registry`` is the configuration file that
-    the marker lines were added to, None where none was.
+    the marker lines were added to, None where none was. ``pending`` maps each path that has
+    conflicts to the merge that left them.
     """
 
     version: str
@@ -65,6 +82,7 @@ class Record:
     pristine: Mapping[str, str] = field(default_factory=dict)
     registry: str | None = None
     unusable: Mapping[str, str] = field(default_factory=dict)
+    pending: Mapping[str, Pending] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -74,6 +92,7 @@ class Record:
     def texts(self) -> dict[str, str]:
         """Return the record's own files, path to text, ``record.toml`` last."""
         files = {pristine_path(path): text for path, text in self.pristine.items()}
+        files |= {pending_path(path): each.text for path, each in self.pending.items()}
         answers = {name: value for name, value in vars(self.answers).items() if value is not None}
         hashes = {path: text_hash(text) for path, text in self.pristine.items()}
         files[RECORD] = (
@@ -85,6 +104,14 @@ class Record:
                 answers=answers,
                 files=hashes,
                 registry=self.registry,
+                pending={
+                    path: {
+                        "version": each.version,
+                        "hash": text_hash(each.text),
+                        "lines": [list(span) for span in each.spans],
+                    }
+                    for path, each in self.pending.items()
+                },
             )
         )
         return files
@@ -93,6 +120,11 @@ class Record:
 def pristine_path(path: str) -> str:
     """Return where the record keeps the text of ``path``."""
     return f"{FOLDER}/{path}.pristine"
+
+
+def pending_path(path: str) -> str:
+    """Return where the record keeps the text that ``path`` is to become, after a conflict."""
+    return f"{FOLDER}/{path}.pending"
 
 
 def text_hash(text: str) -> str:
@@ -128,10 +160,35 @@ def read_record(top: Path, tool_version: str) -> Record | None:
         if PurePosixPath(path).name != HARNESS:
             raise DevicegenError(f"{RECORD}: files.{path!r} is no {HARNESS}; {REMEDY}")
         try:
-            pristine[path] = _pristine(top, path, recorded)
+            pristine[path] = _kept_text(top, pristine_path(path), recorded)
         except DevicegenError as error:
             unusable[path] = f"{error}; {REMEDY}"
-    return Record(version, answers, pristine, registry, unusable)
+    pending = _pending(top, table.get("pending", {}), pristine, tool_version)
+    return Record(version, answers, pristine, registry, unusable, pending)
+
+
+def _pending(
+    top: Path, table: object, pristine: Mapping[str, str], tool_version: str
+) -> dict[str, Pending]:
+    """Read the merges that left conflicts; one whose text is lost will be made once more."""
+    found = {}
+    for path, values in (table if isinstance(table, dict) else {"": table}).items():
+        if not isinstance(values, dict) or path not in pristine:
+            raise DevicegenError(f"{RECORD}: pending.{path!r} is no merge of a file; {REMEDY}")
+        version, lines = _typed(values, "version", str), _typed(values, "lines", list)
+        _refuse_newer(version, tool_version)
+        if not all(_is_span(span) for span in lines):
+            raise DevicegenError(f"{RECORD}: 'lines' are no pairs of numbers; {REMEDY}")
+        with suppress(DevicegenError):
+            text = _kept_text(top, pending_path(path), values.get("hash"))
+            found[path] = Pending(version, text, tuple((span[0], span[1]) for span in lines))
+    return found
+
+
+def _is_span(span: object) -> bool:
+    return (
+        isinstance(span, list) and len(span) == 2 and all(type(number) is int for number in span)
+    )
 
 
 def _parse(top: Path, file: Path) -> dict[str, object]:
@@ -175,11 +232,8 @@ def _refuse_newer(version: str, tool_version: str) -> None:
 
 
 def _refuse_outside(path: str) -> None:
-    """Refuse what is not a plain relative path on every system, or leads into git's folder."""
-    plain = PurePosixPath(path)
-    reserved = {part.lower() for part in plain.parts} & {"..", ".git", FOLDER}
-    is_plain = str(plain) == path and path not in ("", ".") and path.isprintable()
-    if not is_plain or reserved or plain.is_absolute() or set(path) & set("\\:"):
+    """Refuse what is not a plain path, or leads into git's folder or ours."""
+    if not is_plain(path) or FOLDER in map(str.lower, PurePosixPath(path).parts):
         raise DevicegenError(
             f"{RECORD}: the path {path!r} is refused: not a plain path of the repository; {REMEDY}"
         )
@@ -193,8 +247,7 @@ def _answers(table: Mapping[str, object]) -> Answers:
     return Answers(**table)  # type: ignore[arg-type]
 
 
-def _pristine(top: Path, path: str, recorded: object) -> str:
-    kept = pristine_path(path)
+def _kept_text(top: Path, kept: str, recorded: object) -> str:
     file = top / kept
     if not _is_inside(file, top):
         raise DevicegenError(f"cannot be compared: {kept} is a link out of the repository")

@@ -19,6 +19,7 @@ import pytest
 from devicegen.apply import apply_changes
 from devicegen.change_set import Action, Change, ChangeSet
 from devicegen.errors import DevicegenError
+from devicegen.journal import DONE, JOURNAL, clear
 from devicegen.planning import make_plan
 from devicegen.record import Answers
 from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, make_older, run
@@ -27,13 +28,14 @@ from kit import write_tree
 # What the operating system is asked for, by the modules that ask.
 CALLS: dict[str, tuple[Any, str]] = {
     "mkdir": (os, "mkdir"),
-    "mkstemp": (tempfile, "mkstemp"),
+    "open": (os, "open"),
     "fdopen": (os, "fdopen"),
     "fsync": (os, "fsync"),
     "chmod": (os, "chmod"),
     "replace": (os, "replace"),
     "unlink": (os, "unlink"),
 }
+BACK = "an earlier run was stopped while it wrote; the old files are back"
 NO_SPACE = OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -128,7 +130,7 @@ def test_when_one_call_fails_the_tree_is_the_old_one(
         except DevicegenError as caught:
             assert error is NO_SPACE
             path, _, rest = str(caught).partition(": ")
-            assert path in scenario.new
+            assert path in {*scenario.new, ".devicegen.journal"}
             assert rest == "cannot be written (No space left on device); nothing was changed"
         except KeyboardInterrupt:
             assert error is not NO_SPACE
@@ -142,7 +144,7 @@ def test_when_one_call_fails_the_tree_is_the_old_one(
     assert failed >= (folders if kind == "mkdir" else written)
 
 
-@pytest.mark.parametrize("kind", ["mkstemp", "fsync", "chmod"])
+@pytest.mark.parametrize("kind", ["open", "fsync", "chmod"])
 def test_when_the_disk_stays_full_the_tree_is_the_old_one(
     scenario: Scenario, kind: str, tmp_path: Path, patched: Any
 ) -> None:
@@ -180,8 +182,12 @@ def test_what_cannot_be_put_back_is_named(
     said = str(caught.value).partition(" on device), and ")[2]
     names, _, rest = said.partition(" could not be put back; ")
     assert sorted(names.split(", ")) == lost
-    assert rest == "restore it from version control"
-    assert not [name for name in now if name.endswith(".devicegen") and name != ".devicegen"]
+    assert rest == ("make room or allow writing, then run `devicegen upgrade` (or init) again")
+    assert run("check", top).code == 2
+    done = scenario.run(top)
+    assert done.code == 0
+    assert f"devicegen: note: {BACK}\n" in done.stderr
+    assert everything(top) == scenario.new
 
 
 @pytest.mark.parametrize(
@@ -247,10 +253,10 @@ def in_a_fork(work: Callable[[], int]) -> int:
     "kind",
     [
         *("mkdir", "fsync", "replace", "unlink"),
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("mkstemp", "fdopen", "chmod")),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("open", "fdopen", "chmod")),
     ],
 )
-def test_after_sigkill_each_file_is_whole_and_the_same_command_completes_it(
+def test_after_sigkill_the_next_run_puts_back_the_old_tree_or_has_the_new(
     scenario: Scenario, kind: str, tmp_path: Path, patched: Any
 ) -> None:
     kills = 0
@@ -272,23 +278,38 @@ def test_after_sigkill_each_file_is_whole_and_the_same_command_completes_it(
             break
         kills += 1
         assert code == -signal.SIGKILL
-        for name, data in everything(top).items():
-            is_temporary = name.endswith(".devicegen") and data is not None
+        left = everything(top)
+        for name, data in left.items():
+            is_temporary = ".devicegen" in Path(name).name and data is not None
             assert is_temporary or data in (scenario.old.get(name), scenario.new.get(name))
+        is_mixed = any(
+            left.get(name) != scenario.old.get(name)
+            for name in scenario.old.keys() | scenario.new.keys()
+            if scenario.new.get(name) is not None and JOURNAL in left
+        )
+        note = clear(top)
+        assert note == (BACK if is_mixed else None)
+        assert everything(top) in (scenario.old, scenario.new), (kind, number)
         assert scenario.run(top).code == 0, (kind, number)
         assert everything(top) == scenario.new, (kind, number)
     assert kills >= (2 if kind != "mkdir" else 2 * (scenario.args == ("init",)))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("kind", ["mkstemp", "replace", "unlink"])
+@pytest.mark.parametrize("kind", ["open", "replace", "unlink"])
 def test_a_signal_while_files_are_written_waits_for_the_end(
     scenario: Scenario, kind: str, number: signal.Signals, tmp_path: Path, patched: Any
 ) -> None:
     top = scenario.start(tmp_path / "top")
 
+    def send(_: int) -> None:
+        if (top / JOURNAL).exists() or (
+            top / DONE
+        ).exists():  # os.open is called by subprocess too
+            os.kill(os.getpid(), number)
+
     def work() -> int:
-        patched(kind, lambda _: os.kill(os.getpid(), number))
+        patched(kind, send)
         return scenario.run(top).code
 
     code = in_a_fork(work)
@@ -339,7 +360,7 @@ def public_folder() -> Iterator[Path]:
     ("locked", "message"),
     [
         ("tests", f"{HARNESS}: cannot be written (Permission denied)"),
-        (".", "pyproject.toml: cannot be written (Permission denied)"),
+        (".", ".devicegen.journal: cannot be written (Permission denied)"),
         ("pyproject.toml", "pyproject.toml: is read-only"),
     ],
 )

@@ -22,7 +22,7 @@ def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
 
     Returns 0 when done, or when there was nothing to do; 2 when refused, with nothing written.
     """
-    plan = make_plan(path, answers)
+    plan = make_plan(path, answers, writes=not (dry_run or diff))
     changes = plan.change_set
     print_notes(plan)
     if diff:
@@ -33,6 +33,8 @@ def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
     if changes.refused:
         print_refused(changes)
         return 2
+    if any(each.change.after is None for each in changes.owned):
+        return 2  # deleted, which was noted
     if plan.record is not None and changes.written:
         warn(
             f"the harness is here, written by devicegen {plan.record.version}, and there are "
