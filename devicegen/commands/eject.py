@@ -75,7 +75,7 @@ def _without_header(top: Path, path: str, record: Record) -> Owned:
 
 
 def _anonymous(text: str, base: str) -> str:
-    """Take the header out: as it was written whole, with words of the user's its first sentence."""
+    """Take the header out; its first sentence only where the user has put words to it."""
     here, written = _HEADER.search(text), _HEADER.search(base)
     is_ours = here and written and here[0].split()[3:] == written[0].split()[3:]
     return (_HEADER if is_ours else _SENTENCE).sub("", text, count=1)
