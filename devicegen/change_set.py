@@ -13,6 +13,7 @@ from devicegen.errors import CannotEdit
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RECORD
 from devicegen.marker_registry import add_markers
+from devicegen.marker_renewal import markers_of, renew_markers
 from devicegen.owned_file import Owned, plan_owned
 from devicegen.record import FOLDER, Record
 
@@ -82,7 +83,7 @@ def plan_changes(
     notes = [note for each in owned for note in each.notes]
     if decisions.registry is not None:
         try:
-            changes.append(_registry(top, decisions.registry, config))
+            changes.append(_registry(top, decisions.registry, config, record))
         except CannotEdit as error:
             notes.append(str(error))
             new_record = replace(new_record, registry=None)
@@ -102,7 +103,7 @@ def _as_it_is_to_be(new: Record, old: Record | None, owned: tuple[Owned, ...]) -
     return replace(new, pristine=pristine, pending=pending)
 
 
-def _registry(top: Path, path: str, config: PytestConfig) -> Change:
+def _registry(top: Path, path: str, config: PytestConfig, record: Record | None) -> Change:
     before, obstacle = on_disk(top, path)
     if obstacle or before is None:
         raise CannotEdit(f"{path}: {obstacle or 'is gone'}; the marker lines were not added")
@@ -110,6 +111,9 @@ def _registry(top: Path, path: str, config: PytestConfig) -> Change:
         text = before.decode()
     except UnicodeDecodeError as error:
         raise CannotEdit(f"{path}: is not UTF-8; the marker lines were not added") from error
+    written = record.pristine.values() if record is not None and record.registry == path else ()
+    for harness in written:
+        text = renew_markers(text, config, markers_of(harness), MARKERS)
     after = add_markers(text, config, MARKERS).encode()
     return Change(path, Action.KEEP if after == before else Action.UPDATE, before, after)
 
