@@ -53,6 +53,11 @@ ConfigEdit = Annotated[
     ),
 ]
 
+Templates = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Templates of your own, in the place of single ones."),
+]
+NoTemplates = Annotated[bool, typer.Option("--no-templates", help="Go back to devicegen's own.")]
 AllowDirty = Annotated[
     bool,
     typer.Option("--allow-dirty", help="Write into edited files that git has not committed."),
@@ -83,11 +88,13 @@ def _init(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
+    templates: Templates = None,
+    no_templates: NoTemplates = False,
 ) -> None:
     from devicegen.commands.init import init
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit)
+    answers = Answers(xdist, memory_limit_mb, config_edit, "" if no_templates else templates)
     raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 
@@ -99,6 +106,8 @@ def _upgrade(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
+    templates: Templates = None,
+    no_templates: NoTemplates = False,
     restore: Annotated[
         bool, typer.Option("--restore", help="Bring back the harness that was deleted.")
     ] = False,
@@ -107,7 +116,7 @@ def _upgrade(
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit)
+    answers = Answers(xdist, memory_limit_mb, config_edit, "" if no_templates else templates)
     raise typer.Exit(
         upgrade(
             path,

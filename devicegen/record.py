@@ -41,6 +41,7 @@ class Answers:
     xdist: bool | None = None
     memory_limit_mb: int | None = None
     config_edit: bool | None = None
+    templates: str | None = None  # "": none any more
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
@@ -50,6 +51,7 @@ class Answers:
                 earlier.memory_limit_mb if self.memory_limit_mb is None else self.memory_limit_mb
             ),
             config_edit=earlier.config_edit if self.config_edit is None else self.config_edit,
+            templates=earlier.templates if self.templates is None else self.templates or None,
         )
 
 
@@ -74,7 +76,8 @@ class Record:
     ``pristine`` maps each path that we own to its text as rendered; ``unusable`` maps those whose
     text is lost or changed to what is wrong with it. ``registry`` is the configuration file that
     the marker lines were added to, None where none was. ``pending`` maps each path that has
-    conflicts to the merge that left them.
+    conflicts to the merge that left them; ``overrides`` maps each template that the project has of
+    its own to the hash of devicegen's.
     """
 
     version: str
@@ -83,6 +86,7 @@ class Record:
     registry: str | None = None
     unusable: Mapping[str, str] = field(default_factory=dict)
     pending: Mapping[str, Pending] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -104,6 +108,7 @@ class Record:
                 answers=answers,
                 files=hashes,
                 registry=self.registry,
+                overrides=self.overrides,
                 pending={
                     path: {
                         "version": each.version,
@@ -164,7 +169,8 @@ def read_record(top: Path, tool_version: str) -> Record | None:
         except DevicegenError as error:
             unusable[path] = f"{error}; {REMEDY}"
     pending = _pending(top, table.get("pending", {}), pristine, tool_version)
-    return Record(version, answers, pristine, registry, unusable, pending)
+    overrides = _typed(table, "overrides", dict) if "overrides" in table else {}
+    return Record(version, answers, pristine, registry, unusable, pending, overrides)
 
 
 def _pending(
@@ -240,7 +246,7 @@ def _refuse_outside(path: str) -> None:
 
 
 def _answers(table: Mapping[str, object]) -> Answers:
-    kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool}
+    kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool, "templates": str}
     for name, value in table.items():
         if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")
