@@ -98,10 +98,10 @@ class _Transaction:
             (self.top / folder).mkdir()
         for change in self.changes:
             self.path = change.path
-            if change.before is not None:
-                self._temporary(change, journal.old(change.path), change.before)
             if change.after is not None:
                 self._temporary(change, journal.new(change.path), change.after)
+                if change.before is not None:
+                    self._temporary(change, journal.old(change.path), change.before)
         for change in self.changes:
             self.path = change.path
             self._replace(change, journal)
@@ -133,7 +133,7 @@ class _Transaction:
                 "overwritten, run the command again"
             )
         if change.after is None:
-            file.unlink()
+            file.replace(self.top / journal.old(change.path))
         else:
             (self.top / journal.new(change.path)).replace(file)
 

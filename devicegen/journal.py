@@ -27,6 +27,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+FOLDER = ".devicegen"
 JOURNAL = ".devicegen.journal"
 DONE = f"{JOURNAL}.done"
 
@@ -222,7 +223,13 @@ def _lock(handle: int) -> bool:
 
 
 def _clean(top: Path, journal: Journal) -> None:
+    """Remove the copies, and what is empty of the record's folder once files of it are gone."""
     _remove_copies(top, journal)
+    for entry in journal.files:
+        if entry.after is None and entry.path.startswith(f"{FOLDER}/"):
+            for folder in PurePosixPath(entry.path).parents[:-1]:
+                with suppress(OSError):
+                    (top / folder).rmdir()
     _remove(top / DONE)
 
 

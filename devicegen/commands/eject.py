@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from pathlib import Path
 
 from devicegen import __version__
@@ -18,7 +17,7 @@ from devicegen.journal import clear, refuse_unfinished
 from devicegen.merge import conflict_lines
 from devicegen.moved import follow_moved
 from devicegen.owned_file import Owned
-from devicegen.record import FOLDER, Record, pending_path, pristine_path, read_record
+from devicegen.record import Record, pending_path, pristine_path, read_record
 from devicegen.reporting import print_changes, print_diff, refuse_uncommitted
 
 # The paragraph of the harness's docstring that says who wrote it, with the blank line after it,
@@ -55,7 +54,6 @@ def eject(path: Path, *, dry_run: bool, diff: bool, allow_dirty: bool) -> int:
         print_changes(changes, dry_run=dry_run)
     if writes:
         apply_changes(top, changes)
-        _remove_folder(top / FOLDER)
         say("\nDone. The harness is yours: devicegen knows nothing of it any more.")
     return 0
 
@@ -91,12 +89,3 @@ def _of_the_record(top: Path, record: Record) -> list[Change]:
         if before is not None:
             found.append(Change(name, Action.DELETE, before, None))
     return found
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove the record's folder and those in it where nothing is left in them."""
-    for each in sorted(folder.rglob("*/"), reverse=True):
-        with suppress(OSError):
-            each.rmdir()
-    with suppress(OSError):
-        folder.rmdir()
