@@ -92,7 +92,7 @@ def test_unedited(old: Old) -> None:
 
 
 def commented(old: str, newest: str) -> tuple[str, str]:
-    """Put comments into both texts, in the middle of up to five places that are the same in both."""
+    """Put comments into both texts, in the middle of up to five places that they share."""
     sides = [text.splitlines(keepends=True) for text in (old, newest)]
     blocks = SequenceMatcher(None, *sides, autojunk=False).get_matching_blocks()
     longest = sorted((block for block in blocks if block.size >= 7), key=lambda block: -block.size)
