@@ -20,6 +20,7 @@ The layout of the result is that of the new text, and the project's formatter ma
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -58,23 +59,22 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A place that both changed: its line in the merged text, from 1, and those of ``base``."""
+    """A place that both changed: its line in the merged text, from 1, and where it is in two."""
 
     line: int
     base: Span
+    new: Span
 
 
 @dataclass(frozen=True)
 class Merged:
     r"""The result of a merge, with ``\n`` line endings.
 
-    ``taken`` are the places of ``base`` where the new text came in and nobody else had changed
-    anything; ``is_laid_out_anew`` tells that ``theirs`` was formatted, and that its layout went.
+    ``is_laid_out_anew`` tells that ``theirs`` was formatted, and that its layout went.
     """
 
     text: str
     conflicts: tuple[Conflict, ...] = ()
-    taken: tuple[Span, ...] = ()
     is_laid_out_anew: bool = False
 
 
@@ -87,7 +87,7 @@ def merge(base: str, theirs: str, new: str, labels: tuple[str, str] = ("theirs",
     if says_the_same(theirs, new):
         return Merged(theirs)
     if says_the_same(theirs, base):
-        return replace(merge_lines(base, base, new), is_laid_out_anew=theirs != base)
+        return Merged(new, is_laid_out_anew=theirs != base)
     if says_the_same(base, new):
         return Merged(theirs)
     unformatted = laid_out_as(theirs, base, new)
@@ -130,6 +130,28 @@ def conflict_lines(text: str) -> list[int]:
     return found
 
 
+def has_come(base: str, current: str, new: str, conflicts: Sequence[tuple[Span, Span]]) -> bool:
+    """Tell whether ``current`` holds what a merge of ``new`` brought, its conflicts aside.
+
+    ``conflicts`` are their places in ``base`` and in ``new``, where the user had the choice. Of
+    all other lines that came or went, most must have. It is False for a file that was put back
+    to what it was before that merge.
+    """
+    base, current, new = (_plain(text) for text in (base, current, new))
+    old = _counted(base, [place for place, _ in conflicts])
+    newest = _counted(new, [place for _, place in conflicts])
+    now = _counted(laid_out_as(current, new, base), [])
+    came, went = newest - old, old - newest
+    done = (came & (now - old)).total() + (went & (old - now)).total()
+    return 2 * done >= came.total() + went.total()
+
+
+def _counted(text: str, without: Sequence[Span]) -> Counter[str]:
+    left_out = {number for span in without for number in range(span.start, span.stop)}
+    lines = (line for number, line in enumerate(lines_of(text)) if number not in left_out)
+    return Counter(line for line in lines if line.strip())
+
+
 def likeness(base: str, theirs: str) -> float:
     """Return how much of ``base`` is in ``theirs``, from 0 to 1: the share of its lines of code.
 
@@ -153,25 +175,27 @@ Pieces = Sequence[list[str]]
 
 def _merge(base: Pieces, theirs: Pieces, new: Pieces, *, labels: tuple[str, str]) -> Merged:
     out: list[str] = []
-    conflicts, taken = [], []
-    offsets = list(accumulate((len(piece) for piece in base), initial=0))
+    conflicts = []
+    offsets, new_offsets = (
+        list(accumulate((len(piece) for piece in side), initial=0)) for side in (base, new)
+    )
     for chunk in chunks(*(["".join(piece) for piece in side] for side in (base, theirs, new))):
         old, their, our = chunk.base.of(base), chunk.theirs.of(theirs), chunk.new.of(new)
-        place = Span(offsets[chunk.base.start], offsets[chunk.base.stop])
         if our in (their, old):
             out += chain(*their)
         elif their == old:
             out += chain(*our)
-            taken.append(place)
         elif not old and _are_imports(their) and _are_imports(our):
             out += chain(*their, *(piece for piece in our if piece not in their))
         else:
             before, left, right, after = _trimmed(list(chain(*their)), list(chain(*our)))
             out += before
-            conflicts.append(Conflict(len(out) + 1, place))
+            place = Span(offsets[chunk.base.start], offsets[chunk.base.stop])
+            new_place = Span(new_offsets[chunk.new.start], new_offsets[chunk.new.stop])
+            conflicts.append(Conflict(len(out) + 1, place, new_place))
             out += [f"{START} {labels[0]}\n", *left, f"{MIDDLE}\n", *right, f"{END} {labels[1]}\n"]
             out += after
-    return Merged("".join(out), tuple(conflicts), tuple(taken))
+    return Merged("".join(out), tuple(conflicts))
 
 
 def _are_imports(pieces: Pieces) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from devicegen.change import Action, Change
 from devicegen.disk import as_it_was_saved, decoded, on_disk
 from devicegen.facts.repository import is_harness
-from devicegen.merge import Conflict, Merged, conflict_lines, likeness, merge
+from devicegen.merge import Conflict, Merged, Span, conflict_lines, has_come, likeness, merge
 from devicegen.python_code import says_the_same
 from devicegen.record import FOLDER, Pending, Record
 
@@ -125,18 +125,17 @@ def _change(path: str, before: bytes, current: str, merged: Merged, is_edited: b
 def _settled(path: str, base: str, current: str, record: Record) -> tuple[str, tuple[str, ...]]:
     """Return the base to merge from, where an earlier merge had conflicts that are now resolved.
 
-    That is the text that came in then. But where that text is missing at places that had no
-    conflict, the file was put back to what it was before, and the merge is made once more.
+    That is the text that came in then. But where its other lines are missing, the file was put
+    back to what it was before, and the merge is made once more.
     """
     pending = record.pending.get(path)
     if pending is None:
         return base, ()
-    taken = merge(base, current, pending.text).taken
-    for span in taken:
-        if not any(first <= span.start and span.stop <= last for first, last in pending.spans):
-            return base, (f"{path}: lacks what devicegen {pending.version} brought; merged again",)
-    return pending.text, ()
+    places = [(Span(*span[:2]), Span(*span[2:])) for span in pending.spans]
+    if has_come(base, current, pending.text, places):
+        return pending.text, ()
+    return base, (f"{path}: lacks what devicegen {pending.version} brought; merged again",)
 
 
-def _span(conflict: Conflict) -> tuple[int, int]:
-    return conflict.base.start, conflict.base.stop
+def _span(conflict: Conflict) -> tuple[int, int, int, int]:
+    return conflict.base.start, conflict.base.stop, conflict.new.start, conflict.new.stop

@@ -59,14 +59,14 @@ class Answers:
 class Pending:
     """A merge that left conflicts: its version, the text that came in, and where.
 
-    ``spans`` are the places of the conflicts in the pristine text: lines from the first number,
-    counted from 0, up to and without the second. The text becomes the pristine one when the
-    conflicts are resolved.
+    ``spans`` are the places of the conflicts: from which line, counted from 0, up to and without
+    which, in the pristine text; and the same in the text that came in. That text becomes the
+    pristine one when the conflicts are resolved.
     """
 
     version: str
     text: str
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[tuple[int, int, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -184,16 +184,16 @@ def _pending(
         version, lines = _typed(values, "version", str), _typed(values, "lines", list)
         _refuse_newer(version, tool_version)
         if not all(_is_span(span) for span in lines):
-            raise DevicegenError(f"{RECORD}: 'lines' are no pairs of numbers; {REMEDY}")
+            raise DevicegenError(f"{RECORD}: 'lines' are no places; {REMEDY}")
         with suppress(DevicegenError):
             text = _kept_text(top, pending_path(path), values.get("hash"))
-            found[path] = Pending(version, text, tuple((span[0], span[1]) for span in lines))
+            found[path] = Pending(version, text, tuple(tuple(span) for span in lines))
     return found
 
 
 def _is_span(span: object) -> bool:
     return (
-        isinstance(span, list) and len(span) == 2 and all(type(number) is int for number in span)
+        isinstance(span, list) and len(span) == 4 and all(type(number) is int for number in span)
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devicegen.merge import Merged, chunks, conflict_lines, likeness, merge, merge_lines
+from devicegen.merge import Merged, chunks, conflict_lines, has_come, likeness, merge, merge_lines
 from devicegen.python_code import is_python, says_the_same
 
 # Few different lines, so that they repeat and stand in each other's place.
@@ -90,7 +90,7 @@ def test_where_one_side_did_nothing_the_other_is_taken(
     assert merge_lines(text, other, text).text == other
     assert merge_lines(text, text, other).text == other
     both = merge_lines(text, other, other)
-    assert (both.text, both.conflicts, both.taken) == (other, (), ())
+    assert (both.text, both.conflicts) == (other, ())
 
 
 @given(three())
@@ -375,6 +375,21 @@ def test_where_lines_would_make_no_python_statements_are_merged() -> None:
 )
 def test_markers(text: str, found: list[int]) -> None:
     assert conflict_lines(text) == found
+
+
+def test_what_has_come_and_what_was_put_back() -> None:
+    theirs = change(BASE, ("return sys.platform", "return 1"), ("import os\n", "import os  # x\n"))
+    merged = merge(BASE, theirs, NEWER)
+    places = [(conflict.base, conflict.new) for conflict in merged.conflicts]
+
+    assert len(places) == 1
+    for side in (0, 1):
+        text = resolved(merged, side)
+        assert has_come(BASE, text, NEWER, places)
+        assert has_come(BASE, FORMATTERS["tabs"](text), NEWER, places)
+    assert not has_come(BASE, theirs, NEWER, places)
+    assert not has_come(BASE, FORMATTERS["carriage returns"](theirs), NEWER, places)
+    assert not has_come(BASE, BASE, NEWER, places)
 
 
 def test_likeness() -> None:
