@@ -9,21 +9,23 @@ from pathlib import Path
 
 # Lets git neither refresh its index nor start a program that a repository's settings name.
 COMMAND = ("git", "--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false")
-STATUS = ("status", "--porcelain", "--untracked-files=all", "--ignore-submodules=all", "--")
+STATUS = ("status", "--porcelain", "--ignore-submodules=all")
 
 
-def uncommitted(top: Path, paths: Iterable[str]) -> tuple[str, ...]:
+def uncommitted(top: Path, paths: Iterable[str], *, tracked: bool = False) -> tuple[str, ...]:
     """Return those of ``paths`` that git has not committed as they are on disk.
 
-    None of them is where there is no git, or no repository that git is ready to read.
+    ``tracked`` leaves out those of which git knows nothing at all. None of them is where there is
+    no git, or no repository that git is ready to read.
     """
-    return tuple(path for path in paths if _status(top, path))
+    untracked = f"--untracked-files={'no' if tracked else 'all'}"
+    return tuple(path for path in paths if _status(top, untracked, "--", path))
 
 
-def _status(top: Path, path: str) -> bytes:
+def _status(top: Path, *args: str) -> bytes:
     try:
         done = subprocess.run(
-            [*COMMAND, *STATUS, path],
+            [*COMMAND, *STATUS, *args],
             cwd=top,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
             stdin=subprocess.DEVNULL,

@@ -21,13 +21,13 @@ from pathlib import Path, PurePosixPath
 
 from devicegen.disk import is_plain, on_disk
 from devicegen.errors import DevicegenError
+from devicegen.record import FOLDER
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-FOLDER = ".devicegen"
 JOURNAL = ".devicegen.journal"
 DONE = f"{JOURNAL}.done"
 

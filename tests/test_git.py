@@ -128,6 +128,19 @@ def test_a_configuration_with_changes_stops_it_only_where_it_is_written(top: Pat
     assert (done.code, done.stderr) == (2, f"devicegen: pyproject.toml: {DIRTY}\n")
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_init_says_what_it_adds_to(tmp_path: Path, is_committed: bool) -> None:
+    write_tree(tmp_path, {**LIBRARY, "pyproject.toml": "[project]\nname = 'library'\n"})
+    commit(tmp_path)
+    write_tree(tmp_path, {"pyproject.toml": LIBRARY["pyproject.toml"]})
+    if is_committed:
+        commit(tmp_path)
+
+    note = "pyproject.toml: has uncommitted changes; what is written there adds to them"
+    done = run("init", tmp_path)
+    assert (done.code, done.stderr) == (0, "" if is_committed else f"devicegen: note: {note}\n")
+
+
 def test_eject_asks_too(top: Path) -> None:
     edit(top)
 

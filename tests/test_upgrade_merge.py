@@ -413,6 +413,37 @@ def test_an_orphan_of_the_record_goes(top: Path) -> None:
     assert read_tree(top) == {**before, ".devicegen/README": b"ours"}
 
 
+# An older devicegen
+
+
+@pytest.mark.parametrize("verb", [["upgrade"], ["init"], ["check"], ["diff"], ["eject"]], ids=str)
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            f'version = "{__version__}"',
+            'version = "99.1"',
+            "written by devicegen 99.1, and this is",
+        ),
+        ("format = 1", "format = 2", "format 2 is not the format 1 that devicegen"),
+    ],
+    ids=["version", "format"],
+)
+def test_a_newer_record_is_refused(
+    top: Path, verb: list[str], old: str, new: str, reason: str
+) -> None:
+    record = (top / RECORD).read_text("utf-8")
+    assert record.count(old) == 1
+    (top / RECORD).write_text(record.replace(old, new), "utf-8")
+    before = state(top)
+
+    done = run(*verb, top)
+
+    assert (done.code, done.stdout, state(top)) == (2, "", before)
+    assert done.stderr.startswith(f"devicegen: {RECORD}: {reason} ")
+    assert done.stderr.count("\n") == 1
+
+
 # Migration notes
 
 

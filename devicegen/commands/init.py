@@ -6,6 +6,7 @@ from pathlib import Path
 
 from devicegen.apply import apply_changes
 from devicegen.console import say, warn
+from devicegen.git_state import uncommitted
 from devicegen.planning import make_plan
 from devicegen.record import Answers
 from devicegen.reporting import (
@@ -41,6 +42,9 @@ def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
             "changes for it; run `devicegen upgrade`"
         )
         return 2
+    updated = [change.path for change in changes.of_the_project if change.before is not None]
+    for name in uncommitted(plan.facts.top, updated, tracked=True):
+        warn(f"note: {name}: has uncommitted changes; what is written there adds to them")
     if not diff and changes.written:
         print_changes(changes, dry_run=dry_run)
     if not (diff or dry_run):
