@@ -30,7 +30,8 @@ def paint(line: str, colour: str | None) -> str:
 
     ``NO_COLOR`` turns that off: https://no-color.org
     """
-    if colour is None or os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if colour is None or is_plain or not sys.stdout.isatty():
         return line
     return typer.style(line, bold=True) if colour == "bold" else typer.style(line, fg=colour)
 

@@ -115,6 +115,7 @@ def clear(top: Path) -> str | None:
     """
     if (done := _read(top / DONE)) is not None:
         _clean(top, done)
+    _remove(top / DONE)
     if not os.path.lexists(top / JOURNAL):
         return None
     with _opened(top / JOURNAL) as stream:

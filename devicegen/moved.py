@@ -25,7 +25,7 @@ def follow_moved(record: Record, facts: RepoFacts) -> tuple[Record, tuple[str, .
     """
     notes = []
     for path, base in record.pristine.items():
-        if _is_harness_at(facts.top, path):
+        if _is_harness_at(facts.top, path, base):
             continue
         found = [
             each
@@ -46,11 +46,12 @@ def follow_moved(record: Record, facts: RepoFacts) -> tuple[Record, tuple[str, .
     return record, tuple(notes)
 
 
-def _is_harness_at(top: Path, path: str) -> bool:
+def _is_harness_at(top: Path, path: str, base: str) -> bool:
     data, obstacle = on_disk(top, path)
     if obstacle:
         return True  # whatever it is, it is refused by name
-    return data is not None and is_harness(decoded(data) or "")
+    text = decoded(data) if data is not None else ""
+    return text is None or is_harness(text) or likeness(base, text) >= LEAST_LIKENESS
 
 
 def _holds(top: Path, path: str, base: str) -> bool:

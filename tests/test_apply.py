@@ -129,7 +129,11 @@ def patched() -> Iterator[Callable[[str, Callable[[int], None]], None]]:
         yield install
 
 
-@pytest.mark.parametrize("error", [NO_SPACE, KeyboardInterrupt()], ids=["OSError", "Ctrl-C"])
+@pytest.mark.parametrize(
+    "error",
+    [NO_SPACE, pytest.param(KeyboardInterrupt(), marks=pytest.mark.slow)],
+    ids=["OSError", "Ctrl-C"],
+)
 @pytest.mark.parametrize("kind", [kind for kind in CALLS if kind != "unlink"])
 def test_when_one_call_fails_the_tree_is_the_old_one(
     scenario: Scenario, kind: str, error: BaseException, tmp_path: Path, patched: Any
@@ -275,8 +279,8 @@ def in_a_fork(work: Callable[[], int]) -> int:
 @pytest.mark.parametrize(
     "kind",
     [
-        *("mkdir", "fsync", "replace", "unlink"),
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("open", "fdopen", "chmod")),
+        "replace",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in CALLS if kind != "replace"),
     ],
 )
 def test_after_sigkill_the_next_run_puts_back_the_old_tree_or_has_the_new(

@@ -234,7 +234,13 @@ SHAPES = (
 )
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+QUICK = (worktree, autocrlf)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(shape, marks=[pytest.mark.slow] * (shape not in QUICK)) for shape in SHAPES],
+)
 def test_it_works_and_leaves_git_alone(shape: object, top: Path, tmp_path: Path) -> None:
     edit(top)
     commit(top)
@@ -256,6 +262,7 @@ def test_it_works_and_leaves_git_alone(shape: object, top: Path, tmp_path: Path)
     assert {path: path.read_bytes() for path in git_files} == git_files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [worktree, shallow, submodule, git_folder_elsewhere, autocrlf])
 def test_uncommitted_edits_are_seen_there_too(shape: object, top: Path, tmp_path: Path) -> None:
     top = shape(top, tmp_path / "elsewhere")  # type: ignore[operator]

@@ -21,7 +21,10 @@ CONFIGURATIONS = {
 }
 
 
-@pytest.fixture(params=CONFIGURATIONS)
+FIRST, *OTHERS = CONFIGURATIONS
+
+
+@pytest.fixture(params=[FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -203,8 +203,9 @@ def test_a_merge_of_python_without_conflict_is_python(texts: tuple[str, str, str
         assert is_python(merged.text)
 
 
+@pytest.mark.slow
 @given(modules(), st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_each_statement_that_the_user_added_is_there(
     texts: tuple[str, str, str], seed: int
 ) -> None:

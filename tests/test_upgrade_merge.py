@@ -354,8 +354,10 @@ def test_moved_to_two_places_is_refused(top: Path) -> None:
     assert state(top) == before
 
 
-def test_a_copy_is_not_followed(top: Path) -> None:
+@pytest.mark.parametrize("header", ["Written by devicegen", "Written by us, not devicegen"])
+def test_a_copy_is_not_followed(top: Path, header: str) -> None:
     shutil.copy(top / HARNESS, top / "conftest.py")
+    edit(top, "Written by devicegen", header)
 
     assert run("upgrade", top).stdout == "Nothing to do: the harness is current.\n"
 
