@@ -74,7 +74,14 @@ def test_a_record_alone_is_nothing_to_see(top: Path) -> None:
     assert run("diff", top) == Done(0, "", "")
 
 
-@pytest.mark.parametrize(("environ", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+@pytest.mark.parametrize(
+    ("environ", "coloured"),
+    [
+        ({}, True),
+        pytest.param({"NO_COLOR": "1"}, False, marks=pytest.mark.slow),
+        pytest.param({"TERM": "dumb"}, False, marks=pytest.mark.slow),
+    ],
+)
 def test_it_is_coloured_on_a_terminal(top: Path, environ: dict[str, str], coloured: bool) -> None:
     make_older(top)
     controller, terminal = pty.openpty()
@@ -97,6 +104,7 @@ def test_it_is_coloured_on_a_terminal(top: Path, environ: dict[str, str], colour
     assert (b"\x1b" in printed) == coloured
 
 
+@pytest.mark.slow
 def test_a_reader_who_leaves_early_is_no_error(top: Path) -> None:
     make_older(top)
     command = f'"{sys.executable}" -m devicegen diff "{top}" | head -1'

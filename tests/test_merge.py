@@ -195,7 +195,7 @@ def test_a_formatter_changes_nothing_about_a_merge(
 
 
 @given(modules())
-@settings(deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_a_merge_of_python_without_conflict_is_python(texts: tuple[str, str, str]) -> None:
     merged = merge(*texts)
 

@@ -173,7 +173,13 @@ RESOLUTIONS = {
 }
 
 
-@pytest.mark.parametrize("resolution", RESOLUTIONS.values(), ids=RESOLUTIONS)
+@pytest.mark.parametrize(
+    "resolution",
+    [
+        pytest.param(text, id=name, marks=[pytest.mark.slow] * (name not in ("new", "neither")))
+        for name, text in RESOLUTIONS.items()
+    ],
+)
 def test_a_resolved_conflict_is_recorded_and_stays_resolved(top: Path, resolution: str) -> None:
     newest = harness(top)
     conflict(top)
@@ -297,7 +303,14 @@ def test_deleted_with_its_pristine_text_is_refused(top: Path) -> None:
     assert (top / HARNESS).exists()
 
 
-@pytest.mark.parametrize("kind", ["as it was", "edited", "formatted"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "edited",
+        pytest.param("as it was", marks=pytest.mark.slow),
+        pytest.param("formatted", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("replacement", [None, "import pytest\n"], ids=["gone", "another"])
 def test_a_moved_harness_is_followed(top: Path, kind: str, replacement: str | None) -> None:
     newest = harness(top)
@@ -418,7 +431,17 @@ def test_an_orphan_of_the_record_goes(top: Path) -> None:
 # An older devicegen
 
 
-@pytest.mark.parametrize("verb", [["upgrade"], ["init"], ["check"], ["diff"], ["eject"]], ids=str)
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["upgrade"],
+        *(
+            pytest.param([verb], marks=pytest.mark.slow)
+            for verb in ("init", "check", "diff", "eject")
+        ),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
