@@ -19,6 +19,7 @@ file holds them. Crashed: a traceback, or a file that is no longer Python withou
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import stat
 import subprocess
@@ -234,9 +235,9 @@ def judge(scenario: Scenario, top: Path, before: dict[str, bytes], ended: Ended)
             else "lost: the new text"
         )
     after = (top / HARNESS).read_bytes().decode("utf-8", "replace")
-    if "<<<<<<< " in after and ">>>>>>> " in after:
-        size = max(map(len, after.split("<<<<<<< ")[1:]))
-        whole = ", whole file" if size > len(after) / 2 else ""
+    conflicts = re.findall(r"^<<<<<<< .*?^>>>>>>> ", after, re.MULTILINE | re.DOTALL)
+    if conflicts:
+        whole = ", whole file" if max(map(len, conflicts)) > len(after) / 2 else ""
         needless = "" if scenario.conflicts else ", needless"
         return f"conflict{whole or needless}, exit {ended.code}"
     if rejected:

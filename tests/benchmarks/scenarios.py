@@ -206,7 +206,7 @@ SCENARIOS = (
     Scenario("the same line", replaced(SAME_LINE), ("str(kind)",), conflicts=True),
     Scenario("a message that is new too", replaced(NAMED), ('" plus "',), conflicts=True),
     Scenario("lines beside new ones", replaced(("def pytest_configure(config: pytest.Config)", "def pytest_configure(config: Any)")), ("config: Any",), conflicts=True),
-    Scenario("an import at the same place", replaced(("import os\n", "import os\nimport random\n")), ("import random",)),
+    Scenario("an import at the same place", replaced(("import os\n", "import os\nimport random\n")), ("import random",), conflicts=True),
     Scenario("what is taken out was edited", replaced(('\nMARKER_NAMES = ("run_on", "no_device_scope")', '\nMARKER_NAMES = ("run_on", "no_device_scope", "ours")')), ('"ours")',), conflicts=True),
     Scenario("what was taken out is edited", replaced((f"        {TAKEN}\n", "        pass  # ours\n")), ("pass  # ours",), conflicts=True),
     Scenario("the same line, and black", both(replaced(SAME_LINE), BLACK), ("str(kind)",), conflicts=True),
