@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -148,7 +149,26 @@ def read_record(top: Path, tool_version: str) -> Record | None:
     file = top / RECORD
     if not file.is_file():
         return None
-    table = _parse(top, file)
+    text = _text(top, file)
+    table = _parse(text)
+    try:
+        return _record(top, table, tool_version)
+    except DevicegenError as error:
+        raise DevicegenError(_with_line(str(error), text)) from error
+
+
+def _with_line(message: str, text: str) -> str:
+    """Put the line of ``record.toml`` into a message that names a key which it has."""
+    said = message.partition(";")[0].removeprefix(RECORD)
+    for quoted, word in reversed(re.findall(r"'([^']+)'|\b(\w+)\b", said)):
+        key = rf"^[ \t\[]*[\"']?{re.escape(quoted or word)}[\"']?[ \t]*[=\]]"
+        if match := re.search(key, text, re.MULTILINE):
+            line = text.count("\n", 0, match.start()) + 1
+            return message.replace(f"{RECORD}:", f"{RECORD}:{line}:", 1)
+    return message
+
+
+def _record(top: Path, table: dict[str, object], tool_version: str) -> Record:
     _refuse_other_format(_typed(table, "format", int), tool_version)
     version = _typed(table, "version", str)
     _refuse_newer(version, tool_version)
@@ -197,12 +217,19 @@ def _is_span(span: object) -> bool:
     )
 
 
-def _parse(top: Path, file: Path) -> dict[str, object]:
+def _text(top: Path, file: Path) -> str:
+    if not _is_inside(file, top):
+        raise DevicegenError(f"{RECORD}: lies behind a link out of the repository; {REMEDY}")
     try:
-        if not _is_inside(file, top):
-            raise DevicegenError(f"{RECORD}: lies behind a link out of the repository; {REMEDY}")
-        return tomllib.loads(file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DevicegenError(f"{RECORD}: cannot be read ({error}); {REMEDY}") from error
+
+
+def _parse(text: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DevicegenError(f"{RECORD}: cannot be read ({error}); {REMEDY}") from error
 
 
