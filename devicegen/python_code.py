@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import re
 import tokenize
 import warnings
 from bisect import bisect
@@ -83,7 +84,8 @@ def meaning_of(line: str) -> tuple[str, frozenset[str]]:
             isinstance(each, ast.Import | ast.ImportFrom) for each in body
         )
         names = frozenset(ast.dump(each) for each in body) if is_import else frozenset()
-        return f"{line.split(maxsplit=1)[0] if before else ''} {ast.dump(tree)}", names
+        word = re.match(r"@|\w*", line)[0] if before or line.startswith("@") else ""  # type: ignore[index]
+        return f"{word} {ast.dump(tree)}", names
     return line, frozenset()
 
 
