@@ -351,14 +351,28 @@ def test_a_text_that_is_no_python_is_merged_by_lines() -> None:
 
 
 def test_where_lines_would_make_no_python_statements_are_merged() -> None:
-    base = "def one():\n    x = 1\n    y = 2\n    z = 3\n\n\ndef two():\n    pass\n"
-    theirs = base.replace("    x = 1\n", "    if x:\n        x = 1\n    else:\n        y = 1\n")
-    newer = "if True:\n  " + base.replace("\n    ", "\n      ", 3).replace("y = 2", "y = 3")
+    """The user changed the quotes of a string in which the new text has such quotes."""
+    words = ["one", "two", "three", "four", "five"]
+
+    def module(quotes: str, lines: list[str], last: str) -> str:
+        body = "\n".join(lines)
+        return f"first = 1\n\n\n@x\ndef y():\n    z\n\n\nx = {quotes}\n{body}\n{quotes}\nmiddle = 1\n\n{last}\n"
+
+    base = module('"""', words, "last = 1")
+    theirs = module("'''", ["ONE", *words[1:4], "FIVE"], "last = 1")
+    newer = module('"""', [*words[:3], "''' new", *words[3:]], "last = 2").replace("z", "new")
+    assert not merge_lines(base, theirs, newer).conflicts
+    assert not is_python(merge_lines(base, theirs, newer).text)
+
     merged = merge(base, theirs, newer)
 
-    assert is_python(merged.text) or merged.conflicts
-    for line in ("    else:", "        y = 1"):
-        assert line in merged.text.splitlines()
+    assert len(merged.conflicts) == 1
+    for side, words_there in ((0, ("ONE", "FIVE")), (1, ("one", "''' new"))):
+        text = resolved(merged, side)
+        assert is_python(text)
+        assert "    new\n" in text
+        assert text.endswith("last = 2\n")
+        assert all(word in text for word in words_there)
 
 
 @pytest.mark.parametrize(
