@@ -356,7 +356,8 @@ def test_where_lines_would_make_no_python_statements_are_merged() -> None:
 
     def module(quotes: str, lines: list[str], last: str) -> str:
         body = "\n".join(lines)
-        return f"first = 1\n\n\n@x\ndef y():\n    z\n\n\nx = {quotes}\n{body}\n{quotes}\nmiddle = 1\n\n{last}\n"
+        string = f"x = {quotes}\n{body}\n{quotes}\n"
+        return f"@x\ndef y():\n    z\n\n\nfirst = 1\n{string}middle = 1\n\n{last}\n"
 
     base = module('"""', words, "last = 1")
     theirs = module("'''", ["ONE", *words[1:4], "FIVE"], "last = 1")
