@@ -1,24 +1,33 @@
-"""Writes a change set: every file through a temporary file, the record last, all or nothing.
+"""Writes a change set: every file through a temporary file, all or nothing.
 
-A failure or an interrupt leaves the old tree. A process that is killed leaves a tree in which
-each file is whole, the old one or the new one; the same command, run again, completes it and
-removes the temporary files. That holds because ``record.toml`` is written last.
+A failure or an interrupt leaves the old tree. So does a process that is killed, once the next run
+that writes has put back what was replaced: see ``journal``. At any moment each file is whole, the
+old one or the new one.
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import signal
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from devicegen.change_set import Change, ChangeSet
+from devicegen.change import Change
+from devicegen.change_set import ChangeSet
 from devicegen.errors import DevicegenError
+from devicegen.journal import (
+    JOURNAL,
+    Journal,
+    Unfinished,
+    commit,
+    held,
+    make_journal,
+    remove_traces,
+    restore,
+)
 
 
 def apply_changes(top: Path, change_set: ChangeSet) -> None:
@@ -28,9 +37,9 @@ def apply_changes(top: Path, change_set: ChangeSet) -> None:
     file is replaced. Raises ``DevicegenError`` where the disk refuses, or a file has changed
     since it was read; nothing has changed then.
     """
-    with _signals_held():
-        _Transaction(top).apply(change_set.written)
-        _remove_leftovers(top, change_set.changes)
+    if change_set.written:
+        with _signals_held():
+            _Transaction(top, change_set.written).apply()
 
 
 @contextmanager
@@ -47,70 +56,61 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@dataclass(frozen=True)
-class _Staged:
-    """A change and its temporary files: the new bytes, and the old ones where there are any."""
-
-    change: Change
-    file: Path
-    new: Path
-    old: Path | None
-
-
 @dataclass
 class _Transaction:
-    """What has been done below ``top``, so that it can be undone."""
+    """The changes to make below ``top``; ``path`` is what is worked on now."""
 
     top: Path
-    folders: list[Path] = field(default_factory=list)
-    temporaries: list[Path] = field(default_factory=list)
-    replaced: list[_Staged] = field(default_factory=list)
+    changes: Sequence[Change]
+    path: str = ""
 
-    def apply(self, changes: Sequence[Change]) -> None:
-        path = ""
+    def apply(self) -> None:
+        folders = _missing_folders(self.top, self.changes)
+        files = [(change.path, change.before, change.after) for change in self.changes]
+        journal = make_journal(files, folders)
         try:
-            staged = []
-            for change in changes:
-                path = change.path
-                staged.append(self._stage(change))
-            for each in staged:
-                path = each.change.path
-                self._replace(each)
-        except BaseException as error:
-            lost = self._undo()
-            words = f"{path}: cannot be written ({getattr(error, 'strerror', '') or error})"
-            if lost:
-                raise DevicegenError(
-                    f"{words}, and {', '.join(lost)} could not be put back; restore it from "
-                    "version control"
-                ) from error
-            if isinstance(error, OSError):
-                raise DevicegenError(f"{words}; nothing was changed") from error
-            raise
-        finally:
-            for temporary in self.temporaries:
-                _remove(temporary)
+            for change in self.changes:
+                self._refuse_read_only(change)
+            self.path = JOURNAL
+            with held(self.top, journal):
+                try:
+                    self._write(journal)
+                    commit(self.top)
+                except BaseException:
+                    restore(self.top, journal)
+                    remove_traces(self.top, journal)
+                    raise
+        except Unfinished as lost:
+            words = getattr(lost.__context__, "strerror", None) or lost.__context__
+            raise DevicegenError(f"{self.path}: cannot be written ({words}), and {lost}") from lost
+        except OSError as error:
+            reason = f"cannot be written ({error.strerror or error})"
+            raise DevicegenError(f"{self.path}: {reason}; nothing was changed") from error
 
-    def _stage(self, change: Change) -> _Staged:
-        file = self.top / change.path
-        if change.before is not None and not os.access(file, os.W_OK):
+    def _refuse_read_only(self, change: Change) -> None:
+        self.path = change.path
+        if change.before is not None and not os.access(self.top / change.path, os.W_OK):
             raise DevicegenError(f"{change.path}: is read-only; nothing was changed")
-        self._make_folders(file.parent)
-        old = None if change.before is None else self._temporary(file, change.before)
-        return _Staged(change, file, self._temporary(file, change.after or b""), old)
 
-    def _make_folders(self, folder: Path) -> None:
-        missing = [each for each in (folder, *folder.parents) if not each.exists()]
-        for each in reversed(missing):
-            each.mkdir()
-            self.folders.append(each)
+    def _write(self, journal: Journal) -> None:
+        for folder in journal.folders:
+            self.path = folder
+            (self.top / folder).mkdir()
+        for change in self.changes:
+            self.path = change.path
+            if change.after is not None:
+                self._temporary(change, journal.new(change.path), change.after)
+                if change.before is not None:
+                    self._temporary(change, journal.old(change.path), change.before)
+        for change in self.changes:
+            self.path = change.path
+            self._replace(change, journal)
 
-    def _temporary(self, file: Path, data: bytes) -> Path:
-        """Write ``data`` beside ``file``, with the mode and the owner that it should have."""
-        prefix, suffix = _affixes(file)
-        handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=file.parent)
-        temporary = Path(name)
-        self.temporaries.append(temporary)
+    def _temporary(self, change: Change, name: str, data: bytes) -> None:
+        """Write ``data`` beside the file, with the mode and the owner that it should have."""
+        file, temporary = self.top / change.path, self.top / name
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        handle = os.open(temporary, flags, 0o600)
         with os.fdopen(handle, "wb") as stream:
             stream.write(data)
             stream.flush()
@@ -123,55 +123,32 @@ class _Transaction:
                     os.chown(temporary, status.st_uid, status.st_gid)
         else:
             temporary.chmod(0o666 & ~_umask())
-        return temporary
 
-    def _replace(self, each: _Staged) -> None:
-        now = each.file.read_bytes() if os.path.lexists(each.file) else None
-        if now != each.change.before:
+    def _replace(self, change: Change, journal: Journal) -> None:
+        file = self.top / change.path
+        now = file.read_bytes() if os.path.lexists(file) else None
+        if now != change.before:
             raise DevicegenError(
-                f"{each.change.path}: was changed by another program just now; nothing of it was "
+                f"{change.path}: was changed by another program just now; nothing of it was "
                 "overwritten, run the command again"
             )
-        each.new.replace(each.file)
-        self.replaced.append(each)
-
-    def _undo(self) -> list[str]:
-        """Put back what was replaced; return the paths for which that failed."""
-        lost = []
-        for each in reversed(self.replaced):
-            try:
-                if each.old is None:
-                    each.file.unlink()
-                else:
-                    each.old.replace(each.file)
-            except OSError:
-                lost.append(each.change.path)
-        for temporary in self.temporaries:
-            _remove(temporary)
-        for folder in reversed(self.folders):
-            with suppress(OSError):
-                folder.rmdir()
-        return lost
+        if change.after is None:
+            file.replace(self.top / journal.old(change.path))
+        else:
+            (self.top / journal.new(change.path)).replace(file)
 
 
-def _affixes(file: Path) -> tuple[str, str]:
-    return f".{file.name}.", ".devicegen"
+def _missing_folders(top: Path, changes: Sequence[Change]) -> list[str]:
+    """Return the folders to make, outer ones first."""
+    missing: dict[str, None] = {}
+    for change in changes:
+        for folder in reversed((top / change.path).parents):
+            if folder != top and folder.is_relative_to(top) and not folder.exists():
+                missing[folder.relative_to(top).as_posix()] = None
+    return list(missing)
 
 
 def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return umask
-
-
-def _remove(temporary: Path) -> None:
-    with suppress(OSError):
-        temporary.unlink(missing_ok=True)
-
-
-def _remove_leftovers(top: Path, changes: Sequence[Change]) -> None:
-    """Remove the temporary files of a run that was killed."""
-    for file in (top / change.path for change in changes):
-        prefix, suffix = _affixes(file)
-        for leftover in file.parent.glob(f"{glob.escape(prefix)}????????{suffix}"):
-            _remove(leftover)

@@ -60,6 +60,16 @@ ConfigEdit = Annotated[
     ),
 ]
 
+Templates = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Templates of your own, in the place of single ones."),
+]
+NoTemplates = Annotated[bool, typer.Option("--no-templates", help="Go back to devicegen's own.")]
+AllowDirty = Annotated[
+    bool,
+    typer.Option("--allow-dirty", help="Write into edited files that git has not committed."),
+]
+
 
 def _print_version(value: bool) -> None:
     if value:
@@ -86,15 +96,17 @@ def _init(
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
     config_edit: ConfigEdit = None,
+    templates: Templates = None,
+    no_templates: NoTemplates = False,
 ) -> None:
     from devicegen.commands.init import init
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm)
+    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, "" if no_templates else templates)
     raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 
-@app.command("upgrade", help="Renew what was written, with newer templates or other answers.")
+@app.command("upgrade", help="Merge newer templates or other answers into what was written.")
 def _upgrade(
     path: PathArgument = Path(),
     dry_run: DryRun = False,
@@ -103,19 +115,56 @@ def _upgrade(
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
     config_edit: ConfigEdit = None,
+    templates: Templates = None,
+    no_templates: NoTemplates = False,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Bring back the harness that was deleted.")
+    ] = False,
+    allow_dirty: AllowDirty = False,
 ) -> None:
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm)
-    raise typer.Exit(upgrade(path, answers, dry_run=dry_run, diff=diff))
+    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, "" if no_templates else templates)
+    raise typer.Exit(
+        upgrade(
+            path,
+            answers,
+            dry_run=dry_run,
+            diff=diff,
+            restore=restore,
+            allow_dirty=allow_dirty,
+        )
+    )
 
 
 @app.command("check", help="Is what is committed current and complete? Exit 1 when not.")
-def _check(path: PathArgument = Path()) -> None:
+def _check(
+    path: PathArgument = Path(),
+    strict: Annotated[bool, typer.Option("--strict", help="Fail for an edit too.")] = False,
+) -> None:
     from devicegen.commands.check import check
 
-    raise typer.Exit(check(path))
+    raise typer.Exit(check(path, strict=strict))
+
+
+@app.command("diff", help="Print what an upgrade would change. Exit 1 when that is anything.")
+def _diff(path: PathArgument = Path()) -> None:
+    from devicegen.commands.diff import diff
+
+    raise typer.Exit(diff(path))
+
+
+@app.command("eject", help="Forget the record and keep the files.")
+def _eject(
+    path: PathArgument = Path(),
+    dry_run: DryRun = False,
+    diff: Diff = False,
+    allow_dirty: AllowDirty = False,
+) -> None:
+    from devicegen.commands.eject import eject
+
+    raise typer.Exit(eject(path, dry_run=dry_run, diff=diff, allow_dirty=allow_dirty))
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -25,6 +25,17 @@ def say(line: str = "") -> None:
         silence(sys.stdout)
 
 
+def paint(line: str, colour: str | None) -> str:
+    """Return the line in a colour (or "bold") where stdout is a terminal that wants any.
+
+    ``NO_COLOR`` turns that off: https://no-color.org
+    """
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if colour is None or is_plain or not sys.stdout.isatty():
+        return line
+    return typer.style(line, bold=True) if colour == "bold" else typer.style(line, fg=colour)
+
+
 def warn(message: str) -> None:
     """Print one line to stderr, whatever line ends a path in it holds."""
     try:

@@ -107,13 +107,22 @@ def _cannot_edit(config: PytestConfig, reason: str) -> CannotEdit:
 
 
 def _adds_exactly(old: str, new: str, config: PytestConfig, lines: Sequence[str]) -> bool:
-    without_markers = _toml_without_markers if config.syntax == "toml" else _ini_without_markers
     try:
-        before, after = registered_markers(old, config), registered_markers(new, config)
-        rest_is_equal = without_markers(old, config) == without_markers(new, config)
+        markers = (*registered_markers(old, config), *lines)
     except ValueError:  # not TOML, not INI, or not what pytest takes
         return False
-    return after == (*before, *lines) and rest_is_equal
+    return changes_markers_only(old, new, config, markers)
+
+
+def changes_markers_only(old: str, new: str, config: PytestConfig, markers: Sequence[str]) -> bool:
+    """Tell whether ``new`` registers ``markers``, and says all else that ``old`` says."""
+    without_markers = _toml_without_markers if config.syntax == "toml" else _ini_without_markers
+    try:
+        return registered_markers(new, config) == tuple(markers) and (
+            without_markers(old, config) == without_markers(new, config)
+        )
+    except ValueError:
+        return False
 
 
 def _toml_without_markers(text: str, config: PytestConfig) -> str:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devicegen import __version__
 from devicegen.change_set import ChangeSet, plan_changes
-from devicegen.decisions import Decisions, decide
+from devicegen.decisions import Decision, Decisions, decide
 from devicegen.errors import DevicegenError
-from devicegen.facts.repository import RepoFacts, gather_facts
+from devicegen.facts.repository import RepoFacts, find_top, gather_facts
+from devicegen.journal import clear, refuse_unfinished
+from devicegen.moved import follow_moved
 from devicegen.record import Answers, Record, read_record
 from devicegen.rendering import render_conftest
+from devicegen.template_overrides import (
+    Overrides,
+    as_recorded,
+    changed_since,
+    read_overrides,
+    render_overridden,
+)
 
 
 @dataclass(frozen=True)
@@ -24,20 +33,56 @@ class Plan:
     change_set: ChangeSet
 
 
-def make_plan(path: Path, answers: Answers, *, needs_record: bool = False) -> Plan:
+def make_plan(
+    path: Path,
+    answers: Answers,
+    *,
+    needs_record: bool = False,
+    writes: bool = False,
+    restore: bool = False,
+) -> Plan:
     """Go from facts to a change set; write nothing.
 
-    ``answers`` are the command line's; those of the record are used where none is given. Raises
+    ``answers`` are the command line's; those of the record are used where none is given.
+    ``writes`` tells that the change set will be applied: what a run that died has left is put
+    back first, and otherwise refused. ``restore`` brings back what the user deleted. Raises
     ``DevicegenError`` where there is no way, also for a missing record that the verb needs.
     """
+    top, _ = find_top(path)
+    recovered = clear(top) if writes else refuse_unfinished(top)
     facts = gather_facts(path)
     record = read_record(facts.top, __version__)
+    notes = [recovered] if recovered else []
     if record is None and needs_record:
         raise DevicegenError(f"{facts.top}: no record here; run `devicegen init` first")
+    if answers.templates:
+        answers = replace(answers, templates=as_recorded(Path(answers.templates), facts.top))
+    answers = answers.merged_with(record.answers if record is not None else Answers())
     if record is not None:
-        answers = answers.merged_with(record.answers)
+        record, moved = follow_moved(record, facts)
+        notes += moved
     decisions = decide(facts, answers, record)
-    texts = {decisions.conftest: render_conftest(decisions, __version__)}
-    new_record = Record(__version__, answers, texts, decisions.registry)
-    change_set = plan_changes(facts.top, texts, decisions, facts.pytest_config, record, new_record)
+    text, overrides = _render(decisions, answers, facts.top)
+    if overrides is not None:
+        listed = (*decisions.listed, _overrides_in_words(overrides))
+        decisions = replace(decisions, listed=listed)
+        notes += changed_since(overrides, record.overrides if record is not None else {})
+    texts = {decisions.conftest: text}
+    hashes = overrides.hashes() if overrides is not None else {}
+    new_record = Record(__version__, answers, texts, decisions.registry, overrides=hashes)
+    change_set = plan_changes(
+        facts.top, texts, decisions, facts.pytest_config, record, new_record, restore=restore
+    )
+    change_set = replace(change_set, notes=(*notes, *change_set.notes))
     return Plan(facts, record, decisions, change_set)
+
+
+def _render(decisions: Decisions, answers: Answers, top: Path) -> tuple[str, Overrides | None]:
+    if answers.templates is None:
+        return render_conftest(decisions, __version__), None
+    overrides = read_overrides(answers.templates, top)
+    return render_overridden(decisions, overrides), overrides
+
+
+def _overrides_in_words(overrides: Overrides) -> Decision:
+    return Decision("templates", overrides.shown, f"instead of {', '.join(overrides.names)}")

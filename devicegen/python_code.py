@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import re
 import tokenize
 import warnings
 from bisect import bisect
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+
+# What the compiler and the tokenizer raise for a text that is none.
+NOT_PYTHON = (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError)
 
 
 def says_the_same(one: str, other: str) -> bool:
@@ -23,16 +27,66 @@ def says_the_same(one: str, other: str) -> bool:
         return True
     try:
         return _meaning(one) == _meaning(other)
-    except (SyntaxError, ValueError, tokenize.TokenError, RecursionError, MemoryError):
+    except NOT_PYTHON:
         return False
 
 
-@lru_cache(maxsize=4)
-def _meaning(text: str) -> tuple[str, list[tuple[int, str]]]:
+def is_python(text: str) -> bool:
+    """Tell whether Python can compile the text; nothing of it is run."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "", "exec", dont_inherit=True)
+    except NOT_PYTHON:
+        return False
+    return True
+
+
+def parsed(text: str) -> ast.AST:
+    """Return the normal form of the text's tree. Raises one of ``NOT_PYTHON``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of invalid escapes, which are not ours to judge
-        tree = _Normalizer().visit(ast.parse(text))
+        tree: ast.AST = _Normalizer().visit(ast.parse(text))
+        return tree
+
+
+@lru_cache(maxsize=16)
+def _meaning(text: str) -> tuple[str, list[tuple[int, str]]]:
+    tree = parsed(text)
     return ast.dump(tree), sorted(_comments(text, tree))
+
+
+# What makes a statement of the first line of one, or of a line that continues one.
+_FRAMES = (
+    ("", ""),
+    ("", " pass"),
+    ("if x: pass\n", " pass"),
+    ("try: pass\n", " pass"),
+    ("match x:\n ", " pass"),
+    ("", "\ndef x(): pass"),
+)
+
+
+@lru_cache(maxsize=4096)
+def meaning_of(line: str) -> tuple[str, frozenset[str]]:
+    """Return what a logical line says, layout aside, and which names it imports, "" for none.
+
+    ``line`` has no indentation and no comment after it; it may be the first line of a compound
+    statement, an ``else:`` and the like, or a decorator.
+    """
+    for before, after in _FRAMES:
+        try:
+            tree = parsed(f"{before}{line}{after}\n")
+        except NOT_PYTHON:
+            continue
+        body = tree.body if isinstance(tree, ast.Module) else []
+        is_import = bool(body) and all(
+            isinstance(each, ast.Import | ast.ImportFrom) for each in body
+        )
+        names = frozenset(ast.dump(each) for each in body) if is_import else frozenset()
+        word = re.match(r"@|\w*", line)[0] if before or line.startswith("@") else ""  # type: ignore[index]
+        return f"{word} {ast.dump(tree)}", names
+    return line, frozenset()
 
 
 class _Normalizer(ast.NodeTransformer):

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from packaging.version import InvalidVersion, Version
 
+from devicegen.disk import is_plain
 from devicegen.errors import DevicegenError
 from devicegen.facts.repository import RECORD
 from devicegen.templates_folder import environment
@@ -40,11 +43,27 @@ class Answers:
     memory_limit_mb: int | None = None
     config_edit: bool | None = None
     rocm: bool | None = None
+    templates: str | None = None  # "": none any more
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
         given = {name: value for name, value in vars(self).items() if value is not None}
-        return replace(earlier, **given)
+        merged = replace(earlier, **given)
+        return replace(merged, templates=merged.templates or None)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A merge that left conflicts: its version, the text that came in, and where.
+
+    ``spans`` are the places of the conflicts: from which line, counted from 0, up to and without
+    which, in the pristine text; and the same in the text that came in. That text becomes the
+    pristine one when the conflicts are resolved.
+    """
+
+    version: str
+    text: str
+    spans: tuple[tuple[int, int, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -53,7 +72,9 @@ class Record:
 
     ``pristine`` maps each path that we own to its text as rendered; ``unusable`` maps those whose
     text is lost or changed to what is wrong with it. ``registry`` is the configuration file that
-    the marker lines were added to, None where none was.
+    the marker lines were added to, None where none was. ``pending`` maps each path that has
+    conflicts to the merge that left them; ``overrides`` maps each template that the project has of
+    its own to the hash of devicegen's.
     """
 
     version: str
@@ -61,6 +82,8 @@ class Record:
     pristine: Mapping[str, str] = field(default_factory=dict)
     registry: str | None = None
     unusable: Mapping[str, str] = field(default_factory=dict)
+    pending: Mapping[str, Pending] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -70,6 +93,7 @@ class Record:
     def texts(self) -> dict[str, str]:
         """Return the record's own files, path to text, ``record.toml`` last."""
         files = {pristine_path(path): text for path, text in self.pristine.items()}
+        files |= {pending_path(path): each.text for path, each in self.pending.items()}
         answers = {name: value for name, value in vars(self.answers).items() if value is not None}
         hashes = {path: text_hash(text) for path, text in self.pristine.items()}
         files[RECORD] = (
@@ -81,6 +105,15 @@ class Record:
                 answers=answers,
                 files=hashes,
                 registry=self.registry,
+                overrides=self.overrides,
+                pending={
+                    path: {
+                        "version": each.version,
+                        "hash": text_hash(each.text),
+                        "lines": [list(span) for span in each.spans],
+                    }
+                    for path, each in self.pending.items()
+                },
             )
         )
         return files
@@ -89,6 +122,11 @@ class Record:
 def pristine_path(path: str) -> str:
     """Return where the record keeps the text of ``path``."""
     return f"{FOLDER}/{path}.pristine"
+
+
+def pending_path(path: str) -> str:
+    """Return where the record keeps the text that ``path`` is to become, after a conflict."""
+    return f"{FOLDER}/{path}.pending"
 
 
 def text_hash(text: str) -> str:
@@ -107,7 +145,26 @@ def read_record(top: Path, tool_version: str) -> Record | None:
     file = top / RECORD
     if not file.is_file():
         return None
-    table = _parse(top, file)
+    text = _text(top, file)
+    table = _parse(text)
+    try:
+        return _record(top, table, tool_version)
+    except DevicegenError as error:
+        raise DevicegenError(_with_line(str(error), text)) from error
+
+
+def _with_line(message: str, text: str) -> str:
+    """Put the line of ``record.toml`` into a message that names a key which it has."""
+    said = message.partition(";")[0].removeprefix(RECORD)
+    for quoted, word in reversed(re.findall(r"'([^']+)'|\b(\w+)\b", said)):
+        key = rf"^[ \t\[]*[\"']?{re.escape(quoted or word)}[\"']?[ \t]*[=\]]"
+        if match := re.search(key, text, re.MULTILINE):
+            line = text.count("\n", 0, match.start()) + 1
+            return message.replace(f"{RECORD}:", f"{RECORD}:{line}:", 1)
+    return message
+
+
+def _record(top: Path, table: dict[str, object], tool_version: str) -> Record:
     _refuse_other_format(_typed(table, "format", int), tool_version)
     version = _typed(table, "version", str)
     _refuse_newer(version, tool_version)
@@ -124,18 +181,51 @@ def read_record(top: Path, tool_version: str) -> Record | None:
         if PurePosixPath(path).name != HARNESS:
             raise DevicegenError(f"{RECORD}: files.{path!r} is no {HARNESS}; {REMEDY}")
         try:
-            pristine[path] = _pristine(top, path, recorded)
+            pristine[path] = _kept_text(top, pristine_path(path), recorded)
         except DevicegenError as error:
             unusable[path] = f"{error}; {REMEDY}"
-    return Record(version, answers, pristine, registry, unusable)
+    pending = _pending(top, table.get("pending", {}), pristine, tool_version)
+    overrides = _typed(table, "overrides", dict) if "overrides" in table else {}
+    return Record(version, answers, pristine, registry, unusable, pending, overrides)
 
 
-def _parse(top: Path, file: Path) -> dict[str, object]:
+def _pending(
+    top: Path, table: object, pristine: Mapping[str, str], tool_version: str
+) -> dict[str, Pending]:
+    """Read the merges that left conflicts; one whose text is lost will be made once more."""
+    found = {}
+    for path, values in (table if isinstance(table, dict) else {"": table}).items():
+        if not isinstance(values, dict) or path not in pristine:
+            raise DevicegenError(f"{RECORD}: pending.{path!r} is no merge of a file; {REMEDY}")
+        version, lines = _typed(values, "version", str), _typed(values, "lines", list)
+        _refuse_newer(version, tool_version)
+        if not all(_is_span(span) for span in lines):
+            raise DevicegenError(f"{RECORD}: 'lines' are no places; {REMEDY}")
+        with suppress(DevicegenError):
+            text = _kept_text(top, pending_path(path), values.get("hash"))
+            found[path] = Pending(version, text, tuple(tuple(span) for span in lines))
+    return found
+
+
+def _is_span(span: object) -> bool:
+    return (
+        isinstance(span, list) and len(span) == 4 and all(type(number) is int for number in span)
+    )
+
+
+def _text(top: Path, file: Path) -> str:
+    if not _is_inside(file, top):
+        raise DevicegenError(f"{RECORD}: lies behind a link out of the repository; {REMEDY}")
     try:
-        if not _is_inside(file, top):
-            raise DevicegenError(f"{RECORD}: lies behind a link out of the repository; {REMEDY}")
-        return tomllib.loads(file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        return file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DevicegenError(f"{RECORD}: cannot be read ({error}); {REMEDY}") from error
+
+
+def _parse(text: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DevicegenError(f"{RECORD}: cannot be read ({error}); {REMEDY}") from error
 
 
@@ -171,26 +261,28 @@ def _refuse_newer(version: str, tool_version: str) -> None:
 
 
 def _refuse_outside(path: str) -> None:
-    """Refuse what is not a plain relative path on every system, or leads into git's folder."""
-    plain = PurePosixPath(path)
-    reserved = {part.lower() for part in plain.parts} & {"..", ".git", FOLDER}
-    is_plain = str(plain) == path and path not in ("", ".") and path.isprintable()
-    if not is_plain or reserved or plain.is_absolute() or set(path) & set("\\:"):
+    """Refuse what is not a plain path, or leads into git's folder or ours."""
+    if not is_plain(path) or FOLDER in map(str.lower, PurePosixPath(path).parts):
         raise DevicegenError(
             f"{RECORD}: the path {path!r} is refused: not a plain path of the repository; {REMEDY}"
         )
 
 
 def _answers(table: Mapping[str, object]) -> Answers:
-    kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool, "rocm": bool}
+    kinds = {
+        "xdist": bool,
+        "memory_limit_mb": int,
+        "config_edit": bool,
+        "rocm": bool,
+        "templates": str,
+    }
     for name, value in table.items():
         if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")
     return Answers(**table)  # type: ignore[arg-type]
 
 
-def _pristine(top: Path, path: str, recorded: object) -> str:
-    kept = pristine_path(path)
+def _kept_text(top: Path, kept: str, recorded: object) -> str:
     file = top / kept
     if not _is_inside(file, top):
         raise DevicegenError(f"cannot be compared: {kept} is a link out of the repository")

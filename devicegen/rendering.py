@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from devicegen.decisions import MARKERS, Decisions
 from devicegen.templates_folder import environment
 
@@ -18,13 +20,14 @@ LOGICAL_DEVICE_NAMES = {
 }
 
 
-def render_conftest(decisions: Decisions, version: str) -> str:
+def render_conftest(decisions: Decisions, version: str, overrides: Path | None = None) -> str:
     r"""Return the text of the harness, with ``\n`` line endings.
 
-    ``version`` is the devicegen version that its header names.
+    ``version`` is the devicegen version that its header names; a template in the folder
+    ``overrides`` comes before ours. Raises ``jinja2.TemplateError`` for one that is wrong.
     """
     return (
-        environment()
+        environment(overrides)
         .get_template("conftest.py.j2")
         .render(
             version=version,

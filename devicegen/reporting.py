@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from devicegen.change_set import Action, ChangeSet
-from devicegen.console import say, warn
+from pathlib import Path
+
+from devicegen.change import Action
+from devicegen.change_set import ChangeSet
+from devicegen.console import paint, say, warn
 from devicegen.decisions import Decisions
+from devicegen.git_state import uncommitted
 from devicegen.planning import Plan
 
 
@@ -32,12 +36,42 @@ def print_changes(change_set: ChangeSet, *, dry_run: bool) -> None:
 
 
 def print_diff(change_set: ChangeSet) -> None:
-    """Print the unified diff of the project's files."""
+    """Print the unified diff of the project's files, in colour on a terminal."""
     for line in change_set.diff():
-        say(line)
+        say(paint(line, _colour(line)))
+
+
+def _colour(line: str) -> str | None:
+    if line.startswith(("--- ", "+++ ")):
+        return "bold"
+    return {"@": "cyan", "-": "red", "+": "green"}.get(line[:1])
 
 
 def print_refused(change_set: ChangeSet) -> None:
     """Print the files that stand in the way and why, to stderr."""
     for change in change_set.refused:
         warn(f"{change.path}: {change.reason}")
+
+
+def print_conflicts(change_set: ChangeSet) -> None:
+    """Print each place that somebody has to resolve, to stderr."""
+    for change in change_set.conflicts:
+        for line in change.conflicts:
+            warn(
+                f"{change.path}:{line}: conflict: changed here and by devicegen; resolve it, "
+                "then run `devicegen upgrade` again"
+            )
+
+
+def refuse_uncommitted(top: Path, change_set: ChangeSet, *, allow_dirty: bool) -> bool:
+    """Print which files git could not give back once they are written; tell whether to stop.
+
+    A file of ours that holds nothing but what devicegen wrote is none of them.
+    """
+    unedited = {each.change.path for each in change_set.owned if not each.is_edited}
+    paths = [change.path for change in change_set.of_the_project if change.before is not None]
+    dirty = uncommitted(top, [path for path in paths if path not in unedited])
+    for path in dirty:
+        remedy = "" if allow_dirty else "; commit or stash them first, or pass --allow-dirty"
+        warn(f"{path}: has uncommitted changes{remedy}")
+    return bool(dirty) and not allow_dirty

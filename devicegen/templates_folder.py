@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
+from jinja2.sandbox import SandboxedEnvironment
 
 
 def templates_folder() -> Path:
@@ -20,14 +21,20 @@ def templates_folder() -> Path:
 
 
 @cache
-def environment() -> jinja2.Environment:
+def environment(overrides: Path | None = None) -> jinja2.Environment:
     """Return the Jinja environment of every template: an undefined name is an error.
 
-    Its filters ``toml_string`` and ``python_string`` write a string on one line of TOML and of
-    Python.
+    A template in the folder ``overrides`` comes before ours of the same name, which it can
+    include as ``devicegen/<name>``. A template runs in Jinja's sandbox, for a folder that a
+    record names is untrusted input. The filters ``toml_string`` and ``python_string`` write a
+    string on one line of TOML and of Python.
     """
-    made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates_folder(), encoding="utf-8"),
+    ours = jinja2.FileSystemLoader(templates_folder(), encoding="utf-8")
+    loaders: list[jinja2.BaseLoader] = [ours, jinja2.PrefixLoader({"devicegen": ours})]
+    if overrides is not None:
+        loaders.insert(0, jinja2.FileSystemLoader(overrides, encoding="utf-8"))
+    made = SandboxedEnvironment(
+        loader=jinja2.ChoiceLoader(loaders),
         undefined=jinja2.StrictUndefined,
         autoescape=False,
         keep_trailing_newline=True,

@@ -67,9 +67,10 @@ def _files(top: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names))
 
 
-def make_older(top: Path, *, answers: Answers | None = None) -> str:
+def make_older(top: Path, *changed: tuple[str, str], answers: Answers | None = None) -> str:
     """Make what ``init`` wrote into ``top`` look as devicegen 0.0.1 would have written it.
 
+    ``changed`` are pairs of a text that is in the harness now, once, and of what it was then.
     Returns the harness's older text. The record is made by the code that reads it.
     """
     record = read_record(top, "99")
@@ -77,6 +78,9 @@ def make_older(top: Path, *, answers: Answers | None = None) -> str:
     ((path, text),) = record.pristine.items()
     older = text.replace(f"devicegen {record.version}", "devicegen 0.0.1") + "\nOLDER = True\n"
     assert older.count("0.0.1") == 1
+    for now, then in changed:
+        assert older.count(now) == 1, now
+        older = older.replace(now, then)
     made = Record("0.0.1", answers or record.answers, {path: older}, record.registry)
     for name, content in {path: older, **made.texts()}.items():
         (top / name).write_bytes(content.encode())

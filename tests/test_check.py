@@ -13,7 +13,13 @@ from devicegen import __version__
 from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, make_older, run, state
 from kit import clean_environ, write_tree
 
-CURRENT = Done(0, f"Current: written by devicegen {__version__}.\n", "")
+CURRENT_LINE = f"Current: written by devicegen {__version__}.\n"
+REGISTERED = "ok    pyproject.toml: registers all markers\n"
+NO_CONFLICT = f"ok    {HARNESS}: no conflict markers\n"
+UNEDITED = f"ok    {HARNESS}: unedited\n{NO_CONFLICT}{REGISTERED}"
+CURRENT = Done(0, f"ok    {HARNESS}: current\n{UNEDITED}{CURRENT_LINE}", "")
+OUT_OF_DATE = f"FAIL  {HARNESS}: out of date; run `devicegen upgrade`\n"
+EDITED = f"{HARNESS}: edited since devicegen wrote it; an upgrade keeps that\n"
 
 
 @pytest.fixture
@@ -46,7 +52,7 @@ def test_without_a_record_it_points_to_init(tmp_path: Path) -> None:
 def test_an_older_harness_is_out_of_date(top: Path) -> None:
     make_older(top)
 
-    assert check(top) == Done(1, f"{HARNESS}: is out of date; run `devicegen upgrade`\n", "")
+    assert check(top) == Done(1, f"{OUT_OF_DATE}{UNEDITED}", "")
     run("upgrade", top)
     assert check(top) == CURRENT
 
@@ -56,31 +62,53 @@ def test_missing_markers(top: Path) -> None:
     without = "\n".join(line for line in config.splitlines() if "no_device_scope" not in line)
     (top / "pyproject.toml").write_text(without, "utf-8")
 
+    fail = "FAIL  pyproject.toml: does not register all markers; run `devicegen upgrade`\n"
     assert check(top) == Done(
-        1, "pyproject.toml: does not register all markers; run `devicegen upgrade`\n", ""
+        1, f"ok    {HARNESS}: current\n{UNEDITED.replace(REGISTERED, fail)}", ""
     )
     run("upgrade", top)
     assert check(top) == CURRENT
 
 
-def test_an_edit_is_noted_and_is_no_reason_to_fail(top: Path) -> None:
+def test_an_edit_is_noted_and_fails_only_where_that_is_asked_for(top: Path) -> None:
     (top / HARNESS).write_bytes((top / HARNESS).read_bytes() + b"# a comment\n")
+    rest = f"{EDITED}{NO_CONFLICT}{REGISTERED}"
 
-    done = check(top)
+    assert check(top) == Done(0, f"ok    {HARNESS}: current\nnote  {rest}{CURRENT_LINE}", "")
+    assert run("check", "--strict", top) == Done(1, f"ok    {HARNESS}: current\nFAIL  {rest}", "")
 
-    assert (done.code, done.stdout) == (0, CURRENT.stdout)
-    assert done.stderr.startswith(f"devicegen: note: {HARNESS}: was edited since devicegen wrote ")
+
+def test_strict_lets_what_was_not_edited_pass(top: Path) -> None:
+    assert run("check", "--strict", top) == CURRENT
 
 
 def test_an_edit_in_the_way_of_something_newer(top: Path) -> None:
     make_older(top)
     (top / HARNESS).write_bytes((top / HARNESS).read_bytes() + b"# a comment\n")
 
-    done = check(top)
+    assert check(top) == Done(
+        1,
+        f"FAIL  {HARNESS}: out of date; `devicegen upgrade` will leave 1 conflict\n"
+        f"note  {EDITED}{NO_CONFLICT}{REGISTERED}",
+        "",
+    )
 
-    assert (done.code, done.stderr) == (1, "")
-    (line,) = done.stdout.splitlines()
-    assert line.startswith(f"{HARNESS}: was edited since devicegen wrote it, and merging ")
+
+def test_conflict_markers_in_a_committed_file(top: Path) -> None:
+    make_older(top)
+    (top / HARNESS).write_bytes((top / HARNESS).read_bytes() + b"# a comment\n")
+    assert run("upgrade", top).code == 3
+    lines = (top / HARNESS).read_text("utf-8").splitlines()
+    (line,) = [number for number, line in enumerate(lines, 1) if line.startswith("<<<<<<<")]
+
+    assert check(top) == Done(1, f"FAIL  {HARNESS}:{line}: conflict markers; resolve them\n", "")
+
+    kept = [line for line in lines if not line.startswith(("<<<<<<<", "=======", ">>>>>>>"))]
+    (top / HARNESS).write_text("\n".join(kept) + "\n", "utf-8")
+    resolved = f"{HARNESS}: conflicts are resolved; run `devicegen upgrade` to record that\n"
+    assert check(top) == Done(1, f"FAIL  {resolved}note  {EDITED}{NO_CONFLICT}{REGISTERED}", "")
+    assert run("upgrade", top).code == 0
+    assert check(top).code == 0
 
 
 def test_a_deleted_harness(top: Path) -> None:
@@ -89,7 +117,17 @@ def test_a_deleted_harness(top: Path) -> None:
     done = check(top)
 
     assert (done.code, done.stderr) == (1, "")
-    assert done.stdout.startswith(f"{HARNESS}: was deleted; restore it, or ")
+    assert done.stdout == (
+        f"FAIL  {HARNESS}: was deleted and stays so; `devicegen upgrade --restore` brings it "
+        f"back, `devicegen eject` forgets it\n{REGISTERED}"
+    )
+
+
+def test_without_a_registry(tmp_path: Path) -> None:
+    run("init", write_tree(tmp_path, LIBRARY), "--no-config-edit")
+    own = f"ok    {HARNESS}: registers all markers, and no other file does\n"
+
+    assert check(tmp_path).stdout == CURRENT.stdout.replace(REGISTERED, own)
 
 
 @pytest.mark.parametrize("name", [PRISTINE, RECORD])
@@ -97,7 +135,8 @@ def test_a_record_that_is_out_of_date_alone(top: Path, name: str) -> None:
     with (top / name).open("a", encoding="utf-8") as file:
         file.write("# more\n")
 
-    assert check(top) == Done(1, f"{name}: is out of date; run `devicegen upgrade`\n", "")
+    fail = f"FAIL  {name}: out of date; run `devicegen upgrade`\n"
+    assert check(top) == Done(1, f"ok    {HARNESS}: current\n{UNEDITED}{fail}", "")
     run("upgrade", top)
     assert check(top) == CURRENT
 
@@ -160,7 +199,7 @@ def test_as_a_pre_commit_hook(top: Path, tmp_path: Path, place: str) -> None:
     make_older(tree)
     bad = git("commit", "-q", "-a", "-m", "third", cwd=tree)
     assert bad.returncode == 1
-    assert "is out of date" in bad.stderr
+    assert "out of date" in bad.stderr
 
 
 def test_it_reads_only(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,34 @@ def test_a_checkout_or_an_editor_may_change_its_bytes(
 def test_each_broken_field_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert GOOD.count(old) == 1
 
-    assert refusal(tmp_path, GOOD.replace(old, new)).startswith(f"{RECORD}: {message}")
+    broken = GOOD.replace(old, new)
+
+    assert without_place(refusal(tmp_path, broken)).startswith(f"{RECORD}: {message}")
+
+
+def without_place(line: str) -> str:
+    return re.sub(rf"{RECORD}:\d+: ", f"{RECORD}: ", line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("format = 1", "format = 2", 1),
+        ("format = 1", "", None),
+        ('"0.0.1"', '"one"', 2),
+        ("xdist = false", "\nxdist = 0", 7),
+        ("xdist = false", 'other = "x"', 6),
+        (HARNESS, "setup.py", 9),
+        (HARNESS, "../conftest.py", 9),
+        ("[files]", '[files]\n"conftest.py" = "x"', 8),
+    ],
+)
+def test_the_line_is_said_where_there_is_one(
+    tmp_path: Path, old: str, new: str, line: int | None
+) -> None:
+    place = f"{RECORD}:" if line is None else f"{RECORD}:{line}:"
+
+    assert refusal(tmp_path, GOOD.replace(old, new)).startswith(f"{place} ")
 
 
 @pytest.mark.parametrize("record", [b"", b"\xff", b"\0", b"{}"], ids=repr)
@@ -160,7 +187,7 @@ def test_a_path_that_is_not_plain_is_refused(tmp_path: Path, path: str) -> None:
 
     for record in (in_files, in_registry):
         line = refusal(tmp_path, record)
-        assert line.startswith(f"{RECORD}: the path {path!r} is refused: ")
+        assert without_place(line).startswith(f"{RECORD}: the path {path!r} is refused: ")
         assert line.endswith(REMEDY)
 
 
@@ -208,7 +235,7 @@ def test_a_hostile_record_moves_nothing_on_the_command_line(tmp_path: Path) -> N
     for verb in ("init", "upgrade", "check"):
         done = run(verb, top)
         assert (done.code, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"devicegen: {RECORD}: the path '../conftest.py' is refused")
+        assert "record.toml:9: the path '../conftest.py' is refused" in done.stderr
     assert state(tmp_path) == before
 
 

@@ -151,7 +151,12 @@ def test_a_reformatted_harness_is_renewed(top: Path) -> None:
     make_older(top)
     reformat(top)
 
-    assert run("upgrade", top) == RENEWED
+    assert run("upgrade", top) == Done(
+        0,
+        RENEWED.stdout,
+        f"devicegen: note: {HARNESS}: is laid out as devicegen writes it; run your formatter on "
+        "it\n",
+    )
     assert read_tree(top) == before
 
 
@@ -226,27 +231,16 @@ def test_an_edit_is_kept_where_nothing_is_newer(top: Path, old: str, new: str) -
     assert state(top) == before
 
 
-@pytest.mark.parametrize("args", [[], ["--dry-run"], ["--diff"]], ids=str)
-def test_an_edit_in_the_way_of_something_newer_is_refused(top: Path, args: list[str]) -> None:
-    make_older(top)
-    edit(top)
-    before = state(top)
-
-    assert run("upgrade", top, *args) == Done(
-        2,
-        "",
-        f"devicegen: {HARNESS}: was edited since devicegen wrote it, and merging is not supported "
-        "yet; take the edit out, run `devicegen upgrade`, then put it back\n",
-    )
-    assert state(top) == before
-
-
-def test_what_is_no_longer_text_is_an_edit(top: Path) -> None:
+def test_what_is_no_longer_text_is_refused(top: Path) -> None:
     make_older(top)
     (top / HARNESS).write_bytes(b"\xff\xfe")
     before = state(top)
 
-    assert "was edited" in run("upgrade", top).stderr
+    assert run("upgrade", top) == Done(
+        2,
+        "",
+        f"devicegen: {HARNESS}: is no longer UTF-8; restore it from version control\n",
+    )
     assert state(top) == before
 
 
@@ -256,19 +250,6 @@ def test_an_edit_that_is_the_newer_text_itself_is_taken_up(top: Path) -> None:
     (top / HARNESS).write_bytes(newer)
 
     assert run("upgrade", top) == Done(0, f"update  {PRISTINE}\nupdate  {RECORD}\n", "")
-
-
-def test_a_deleted_file_is_not_made_again(top: Path) -> None:
-    (top / HARNESS).unlink()
-    before = state(top)
-
-    assert run("upgrade", top) == Done(
-        2,
-        "",
-        f"devicegen: {HARNESS}: was deleted; restore it, or delete .devicegen/ too and run "
-        "`devicegen init`\n",
-    )
-    assert state(top) == before
 
 
 def test_the_harness_stays_where_it_is_when_tests_move(top: Path) -> None:

@@ -3,43 +3,104 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from devicegen import __version__
-from devicegen.change_set import Change
-from devicegen.console import say
+from devicegen.change import Action
+from devicegen.console import say, warn
+from devicegen.owned_file import Owned
 from devicegen.planning import Plan, make_plan
 from devicegen.record import FOLDER, Answers
-from devicegen.reporting import print_notes
+
+OK, NOTE, FAIL = "ok", "note", "FAIL"
 
 
-def check(path: Path) -> int:
-    """Say, a line a file, what is out of date, missing or edited; write nothing.
+@dataclass(frozen=True)
+class Finding:
+    """One line of the answer: how it is, where, and what was found there."""
 
-    Returns 0 when all is current, 1 when ``devicegen upgrade`` has something to do.
+    status: str
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.status:<6}{self.where}: {self.text}"
+
+
+def check(path: Path, *, strict: bool = False) -> int:
+    """Say, a line a question, whether the files are current, complete and unedited; write nothing.
+
+    Returns 0 when nothing fails, 1 when something does: ``devicegen upgrade`` has something to
+    do, or a person has. With ``strict`` an edit fails too.
     """
     plan = make_plan(path, Answers(), needs_record=True)
-    print_notes(plan)
-    found = list(_findings(plan))
-    for line in found:
-        say(line)
-    if found:
+    for problem in (*plan.facts.problems, *plan.change_set.notes):
+        warn(f"note: {problem}")
+    found = list(_findings(plan, strict=strict))
+    for finding in found:
+        say(str(finding))
+    if any(finding.status == FAIL for finding in found):
         return 1
     say(f"Current: written by devicegen {__version__}.")
     return 0
 
 
-def _findings(plan: Plan) -> Iterator[str]:
-    refused, written = plan.change_set.refused, plan.change_set.written
-    for change in refused:
-        yield f"{change.path}: {change.reason}"
-    of_the_project = [change for change in written if not change.path.startswith(f"{FOLDER}/")]
-    of_the_record = () if refused else written[-1:]
-    for change in of_the_project or of_the_record:
-        yield f"{change.path}: {_lacks(plan, change)}; run `devicegen upgrade`"
+def _findings(plan: Plan, *, strict: bool) -> Iterator[Finding]:
+    for owned in plan.change_set.owned:
+        yield from _of_our_file(owned, plan, strict=strict)
+    if not plan.change_set.refused:
+        yield from _of_the_registry(plan)
+        yield from _of_the_record(plan)
 
 
-def _lacks(plan: Plan, change: Change) -> str:
-    if change.path == plan.decisions.registry:
-        return "does not register all markers"
-    return "is out of date"
+def _of_our_file(owned: Owned, plan: Plan, *, strict: bool) -> Iterator[Finding]:
+    change = owned.change
+    if change.action is Action.REFUSE and change.conflicts:
+        for line in change.conflicts:
+            yield Finding(FAIL, f"{change.path}:{line}", "conflict markers; resolve them")
+    elif change.action is Action.REFUSE or change.after is None:
+        yield Finding(FAIL, change.path, change.reason)
+    else:
+        yield _currency(owned, plan)
+        if owned.is_edited:
+            text = "edited since devicegen wrote it; an upgrade keeps that"
+            yield Finding(FAIL if strict else NOTE, change.path, text)
+        else:
+            yield Finding(OK, change.path, "unedited")
+        yield Finding(OK, change.path, "no conflict markers")
+
+
+def _currency(owned: Owned, plan: Plan) -> Finding:
+    change = owned.change
+    if change.conflicts:
+        number = len(change.conflicts)
+        text = f"out of date; `devicegen upgrade` will leave {number} conflict{'s'[: number > 1]}"
+        return Finding(FAIL, change.path, text)
+    if change.writes:
+        return Finding(FAIL, change.path, "out of date; run `devicegen upgrade`")
+    if plan.record is not None and change.path in plan.record.pending:
+        text = "conflicts are resolved; run `devicegen upgrade` to record that"
+        return Finding(FAIL, change.path, text)
+    return Finding(OK, change.path, "current")
+
+
+def _of_the_registry(plan: Plan) -> Iterator[Finding]:
+    registry = plan.decisions.registry
+    if registry is None:
+        yield Finding(OK, plan.decisions.conftest, "registers all markers, and no other file does")
+        return
+    for change in plan.change_set.changes:
+        if change.path == registry and change.writes:
+            text = "does not register all markers; run `devicegen upgrade`"
+            yield Finding(FAIL, registry, text)
+        elif change.path == registry:
+            yield Finding(OK, registry, "registers all markers")
+
+
+def _of_the_record(plan: Plan) -> Iterator[Finding]:
+    """Yield what is wrong with the record, where that was not said of another file."""
+    written = plan.change_set.written
+    is_said = plan.record is not None and plan.record.pending
+    if written and not is_said and all(change.path.startswith(f"{FOLDER}/") for change in written):
+        yield Finding(FAIL, written[-1].path, "out of date; run `devicegen upgrade`")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from devicegen.apply import apply_changes
 from devicegen.console import say, warn
+from devicegen.git_state import uncommitted
 from devicegen.planning import make_plan
 from devicegen.record import Answers
 from devicegen.reporting import (
@@ -22,7 +23,7 @@ def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
 
     Returns 0 when done, or when there was nothing to do; 2 when refused, with nothing written.
     """
-    plan = make_plan(path, answers)
+    plan = make_plan(path, answers, writes=not (dry_run or diff))
     changes = plan.change_set
     print_notes(plan)
     if diff:
@@ -33,12 +34,17 @@ def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
     if changes.refused:
         print_refused(changes)
         return 2
+    if any(each.change.after is None for each in changes.owned):
+        return 2  # deleted, which was noted
     if plan.record is not None and changes.written:
         warn(
             f"the harness is here, written by devicegen {plan.record.version}, and there are "
             "changes for it; run `devicegen upgrade`"
         )
         return 2
+    updated = [change.path for change in changes.of_the_project if change.before is not None]
+    for name in uncommitted(plan.facts.top, updated, tracked=True):
+        warn(f"note: {name}: has uncommitted changes; what is written there adds to them")
     if not diff and changes.written:
         print_changes(changes, dry_run=dry_run)
     if not (diff or dry_run):

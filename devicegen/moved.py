@@ -1,0 +1,64 @@
+"""Follows a harness that the user has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from devicegen.disk import decoded, on_disk
+from devicegen.errors import DevicegenError
+from devicegen.facts.repository import RepoFacts, is_harness
+from devicegen.merge import likeness
+from devicegen.owned_file import LEAST_LIKENESS
+from devicegen.record import Record
+
+T = TypeVar("T")
+
+
+def follow_moved(record: Record, facts: RepoFacts) -> tuple[Record, tuple[str, ...]]:
+    """Return the record with each harness where it is now, and lines that say so.
+
+    A harness has moved when there is none at its path, and one other ``conftest.py`` of the
+    repository holds most of what was written. Raises ``DevicegenError`` where several do.
+    """
+    notes = []
+    for path, base in record.pristine.items():
+        if _is_harness_at(facts.top, path, base):
+            continue
+        found = [
+            each
+            for each in facts.conftests
+            if each not in record.paths and _holds(facts.top, each, base)
+        ]
+        if len(found) > 1:
+            raise DevicegenError(
+                f"{path}: is gone, and {' and '.join(found)} are like it; keep one of them"
+            )
+        for new in found:
+            record = replace(
+                record,
+                pristine=_renamed(record.pristine, path, new),
+                pending=_renamed(record.pending, path, new),
+            )
+            notes.append(f"{path}: was moved to {new}; devicegen follows it there")
+    return record, tuple(notes)
+
+
+def _is_harness_at(top: Path, path: str, base: str) -> bool:
+    data, obstacle = on_disk(top, path)
+    if obstacle:
+        return True  # whatever it is, it is refused by name
+    text = decoded(data) if data is not None else ""
+    return text is None or is_harness(text) or likeness(base, text) >= LEAST_LIKENESS
+
+
+def _holds(top: Path, path: str, base: str) -> bool:
+    data, obstacle = on_disk(top, path)
+    text = None if data is None or obstacle else decoded(data)
+    return text is not None and is_harness(text) and likeness(base, text) >= LEAST_LIKENESS
+
+
+def _renamed(table: Mapping[str, T], old: str, new: str) -> dict[str, T]:
+    return {new if path == old else path: value for path, value in table.items()}
