@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
+from devicegen.conftest_block import find_block, with_block
 from devicegen.decisions import MARKERS, Decisions
-from devicegen.errors import CannotEdit
+from devicegen.errors import CannotEdit, DevicegenError
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import is_harness
 from devicegen.marker_registry import add_markers
@@ -87,11 +88,12 @@ def plan_changes(
     ``texts`` maps each path that we own to its rendered text. ``new_record`` is the record as it
     is to be; its registry is dropped where the configuration cannot be edited.
     """
-    changes = [_owned(top, path, text, record) for path, text in texts.items()]
+    plan = _shared if decisions.shared else _owned
+    changes = [plan(top, path, text, record) for path, text in texts.items()]
     notes = []
     if decisions.registry is not None:
         try:
-            changes.append(_registry(top, decisions.registry, config))
+            changes.append(_registry(top, decisions.registry, config, decisions.adds_config))
         except CannotEdit as error:
             notes.append(str(error))
             new_record = replace(new_record, registry=None)
@@ -110,6 +112,34 @@ def _owned(top: Path, path: str, text: str, record: Record | None) -> Change:
             return Change(path, Action.CREATE, None, text.encode())
         reason = f"was deleted; restore it, or delete {FOLDER}/ too and run `devicegen init`"
         return Change(path, Action.REFUSE, None, None, reason)
+    return _compared(path, before, text, record)
+
+
+def _shared(top: Path, path: str, block: str, record: Record | None) -> Change:
+    """Plan a block of ours in a file of the project."""
+    before, obstacle = _on_disk(top, path)
+    if obstacle or before is None:
+        reason = obstacle or "was deleted; restore it from version control"
+        return Change(path, Action.REFUSE, before, before, reason)
+    try:
+        found = find_block(before)
+        after = with_block(before, block)
+    except DevicegenError as error:
+        return Change(path, Action.REFUSE, before, before, str(error))
+    if found is None:
+        if record is not None and path in record.paths:
+            reason = (
+                f"has lost the block; restore it, or delete {FOLDER}/ and run `devicegen init`"
+            )
+            return Change(path, Action.REFUSE, before, before, reason)
+        return Change(path, Action.UPDATE, before, after)
+    head, tail = before[: found[0]], before[found[1] :]
+    change = _compared(path, before[len(head) : len(before) - len(tail)], block, record)
+    return replace(change, before=before, after=head + (change.after or b"") + tail)
+
+
+def _compared(path: str, before: bytes, text: str, record: Record | None) -> Change:
+    """Compare what is on disk with what was rendered now and by an earlier run."""
     current = _decoded(before)
     if current is not None and says_the_same(current, text):  # also after a run that was killed
         return Change(path, Action.KEEP, before, before)
@@ -144,8 +174,10 @@ def _stranger(current: str | None) -> str:
     return "exists and was not written by devicegen; move it away, or adapt it by hand"
 
 
-def _registry(top: Path, path: str, config: PytestConfig) -> Change:
+def _registry(top: Path, path: str, config: PytestConfig, adds_config: bool) -> Change:
     before, obstacle = _on_disk(top, path)
+    if before is None and not obstacle and adds_config:
+        return Change(path, Action.CREATE, None, add_markers("", config, MARKERS).encode())
     if obstacle or before is None:
         raise CannotEdit(f"{path}: {obstacle or 'is gone'}; the marker lines were not added")
     try:

@@ -53,6 +53,15 @@ ConfigEdit = Annotated[
     ),
 ]
 
+ConftestPath = Annotated[
+    str | None,
+    typer.Option(
+        "--conftest",
+        metavar="PATH",
+        help="Where the harness goes, relative to the top. [default: where it works best]",
+    ),
+]
+
 
 def _print_version(value: bool) -> None:
     if value:
@@ -78,12 +87,13 @@ def _init(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
+    conftest: ConftestPath = None,
 ) -> None:
     from devicegen.commands.init import init
     from devicegen.record import Answers
 
     answers = Answers(xdist, memory_limit_mb, config_edit)
-    raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
+    raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff, conftest=conftest))
 
 
 @app.command("upgrade", help="Renew what was written, with newer templates or other answers.")

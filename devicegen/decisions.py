@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
 from typing import Literal
 
 from devicegen.errors import DevicegenError
-from devicegen.facts.pytest_config import ALWAYS_IN_FORCE
+from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
+from devicegen.placement import Place, find_place
 from devicegen.record import Answers, Record
 
 # The lowest Python that the harness is made for; its syntax runs on older ones too.
@@ -28,6 +27,9 @@ MARKERS = (
 )
 
 
+NO_CONFIG = PytestConfig()
+
+
 @dataclass(frozen=True)
 class Decision:
     """One answer as a person reads it: what was decided on, the answer, and why."""
@@ -41,7 +43,9 @@ class Decision:
 class Decisions:
     """Every answer that rendering and writing need; ``listed`` holds them with their reasons.
 
-    ``registry`` is the configuration file that the marker lines go into, None for none.
+    ``registry`` is the configuration file that the marker lines go into, None for none, and
+    ``config`` how pytest reads it; ``adds_config`` that it is made to count. ``shared`` means that ``conftest`` is the project's own and
+    gets a block. ``notes`` are lines about what the answers do not reach.
     """
 
     conftest: str
@@ -50,22 +54,28 @@ class Decisions:
     xdist: bool
     memory_limit_mb: int | None
     listed: tuple[Decision, ...]
+    shared: bool = False
+    config: PytestConfig = NO_CONFIG
+    adds_config: bool = False
+    notes: tuple[str, ...] = ()
 
 
-def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisions:
+def decide(
+    facts: RepoFacts, answers: Answers, record: Record | None, conftest: str | None = None
+) -> Decisions:
     """Decide everything that ``init`` and ``upgrade`` need.
 
-    ``answers`` are the command line's; an earlier ``record`` keeps its place. Raises
-    ``DevicegenError`` where the harness is of no use or has no place in this repository.
+    ``answers`` are the command line's; an earlier ``record`` keeps its place, ``conftest`` names
+    one. Raises ``DevicegenError`` where the harness is of no use or has no place here.
     """
     _refuse_without_tensorflow(facts)
-    conftest, conftest_why = _place(facts, record)
-    registry, registry_why = _registry(facts, answers)
+    place = find_place(facts, record, conftest, config_edit=answers.config_edit is not False)
+    registry, registry_why = _registry(place, answers)
     api, api_why = _logical_device_api(facts)
     xdist, xdist_why = _xdist(facts, answers)
     limit, limit_why = _memory_limit(answers)
     return Decisions(
-        conftest=conftest,
+        conftest=place.path,
         registry=registry,
         logical_device_api=api,
         xdist=xdist,
@@ -73,13 +83,17 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
             Decision("framework", "TensorFlow", _tensorflow_why(facts)),
-            Decision("harness", conftest, conftest_why),
+            Decision("harness", place.path, place.reason),
             Decision("marker registry", registry or "in the harness only", registry_why),
             Decision("logical-device API", _api_names(api), api_why),
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
             Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
+        shared=place.shared,
+        config=place.config,
+        adds_config=place.adds_config,
+        notes=place.notes,
     )
 
 
@@ -103,62 +117,13 @@ def _refuse_without_tensorflow(facts: RepoFacts) -> None:
         )
 
 
-def _place(facts: RepoFacts, record: Record | None) -> tuple[str, str]:
-    """Choose a level where pytest loads the harness before it parses options.
-
-    That holds for the top; for a folder that is named ``test*`` at the top; and, under ``pytest``
-    without arguments, for one that holds a testpath:
-    https://docs.pytest.org/en/stable/how-to/writing_plugins.html (discovery order at startup)
-    """
-    if record and record.paths:
-        return record.paths[0], "where the record says it is"
-    levels = _levels(facts)
-    for path in levels:
-        if path in facts.harnesses:
-            return path, "a harness is there already, without a record"
-    taken = set(facts.conftests)
-    for path, reason in levels.items():
-        if path not in taken:
-            owned = [other for other in levels if other in taken]
-            others = f"; {' and '.join(owned)} is the project's own" if owned else ""
-            return path, f"{reason}{others}"
-    raise DevicegenError(
-        f"{', '.join(levels)}: taken by the project, and pytest loads no other level in time; "
-        "move a conftest away first (adding to an existing one is not supported yet)"
-    )
-
-
-def _levels(facts: RepoFacts) -> dict[str, str]:
-    """Return the conftests that pytest loads in time, the best first, and why."""
-    folder = _common_folder(facts)
-    count = len(facts.test_files)
-    tests = "the only test file is there" if count == 1 else f"all {count} test files are there"
-    top = {"conftest.py": "pytest loads the top's conftest at its start"}
-    if folder is None:
-        return {"conftest.py": f"the test files share no folder at the top; {top['conftest.py']}"}
-    if folder.startswith("test"):
-        return {f"{folder}/conftest.py": f"{tests}, and pytest loads test*/conftest.py"} | top
-    config = facts.pytest_config
-    roots = [PurePosixPath(path).parts[:1] for path in config.testpaths]
-    if any(root and fnmatchcase(folder, root[0]) for root in roots):
-        return top | {f"{folder}/conftest.py": f"{tests}, and testpaths ({config.path}) names it"}
-    return top
-
-
-def _common_folder(facts: RepoFacts) -> str | None:
-    """Return the one top-level folder that holds all tests."""
-    folders = {name.split("/")[0] for name in facts.test_files}
-    folder = folders.pop()
-    if folders or folder in facts.test_files or not folder.isprintable():
-        return None
-    return folder
-
-
-def _registry(facts: RepoFacts, answers: Answers) -> tuple[str | None, str]:
-    config = facts.pytest_config
+def _registry(place: Place, answers: Answers) -> tuple[str | None, str]:
+    config = place.config
     if answers.config_edit is False:
         return None, "--no-config-edit; pytest_configure registers the markers"
-    if config.path is None or (config.table is None and config.path not in ALWAYS_IN_FORCE):
+    if place.adds_config:
+        return config.path, place.config_reason
+    if not config.is_in_force:
         why = config.problem or "no pytest configuration is in force"
         return None, f"{why}; pytest_configure registers the markers"
     return config.path, f"the configuration in force ({config.path}:{config.line})"

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from devicegen import __version__
 from devicegen.change_set import ChangeSet, plan_changes
+from devicegen.conftest_block import make_block
 from devicegen.decisions import Decisions, decide
 from devicegen.errors import DevicegenError
+from devicegen.facts.conftests import decode_python
 from devicegen.facts.repository import RepoFacts, gather_facts
 from devicegen.record import Answers, Record, read_record
 from devicegen.rendering import render_conftest
@@ -24,10 +26,13 @@ class Plan:
     change_set: ChangeSet
 
 
-def make_plan(path: Path, answers: Answers, *, needs_record: bool = False) -> Plan:
+def make_plan(
+    path: Path, answers: Answers, *, needs_record: bool = False, conftest: str | None = None
+) -> Plan:
     """Go from facts to a change set; write nothing.
 
-    ``answers`` are the command line's; those of the record are used where none is given. Raises
+    ``answers`` are the command line's; those of the record are used where none is given, and
+    ``conftest`` is the place asked for, relative to the top. Raises
     ``DevicegenError`` where there is no way, also for a missing record that the verb needs.
     """
     facts = gather_facts(path)
@@ -36,8 +41,16 @@ def make_plan(path: Path, answers: Answers, *, needs_record: bool = False) -> Pl
         raise DevicegenError(f"{facts.top}: no record here; run `devicegen init` first")
     if record is not None:
         answers = answers.merged_with(record.answers)
-    decisions = decide(facts, answers, record)
-    texts = {decisions.conftest: render_conftest(decisions, __version__)}
+    decisions = decide(facts, answers, record, conftest)
+    texts = {decisions.conftest: _render(facts.top, decisions)}
     new_record = Record(__version__, answers, texts, decisions.registry)
-    change_set = plan_changes(facts.top, texts, decisions, facts.pytest_config, record, new_record)
+    change_set = plan_changes(facts.top, texts, decisions, decisions.config, record, new_record)
     return Plan(facts, record, decisions, change_set)
+
+
+def _render(top: Path, decisions: Decisions) -> str:
+    text = render_conftest(decisions, __version__)
+    if not decisions.shared:
+        return text
+    owner, _ = decode_python((top / decisions.conftest).read_bytes())
+    return make_block(text, owner)

@@ -19,7 +19,7 @@ def print_notes(plan: Plan) -> None:
     """Print what could not be read or done, to stderr; none of it stops the run."""
     kept = [change for change in plan.change_set.changes if change.action is Action.KEEP]
     edited = [f"{change.path}: {change.reason}" for change in kept if change.reason]
-    for line in (*plan.facts.problems, *plan.change_set.notes, *edited):
+    for line in (*plan.facts.problems, *plan.decisions.notes, *plan.change_set.notes, *edited):
         warn(f"note: {line}")
 
 

@@ -17,12 +17,14 @@ from devicegen.reporting import (
 )
 
 
-def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
+def init(
+    path: Path, answers: Answers, *, dry_run: bool, diff: bool, conftest: str | None = None
+) -> int:
     """Write the harness, the marker registry and the record into the repository at ``path``.
 
     Returns 0 when done, or when there was nothing to do; 2 when refused, with nothing written.
     """
-    plan = make_plan(path, answers)
+    plan = make_plan(path, answers, conftest=conftest)
     changes = plan.change_set
     print_notes(plan)
     if diff:
