@@ -53,6 +53,20 @@ ConfigEdit = Annotated[
     ),
 ]
 
+Split = Annotated[
+    bool | None,
+    typer.Option(
+        "--split/--no-split",
+        help="Split each GPU into two logical devices. [default: unless the project sets it up]",
+    ),
+]
+KeepDeviceSetup = Annotated[
+    bool,
+    typer.Option(
+        "--keep-device-setup",
+        help="Go on where the project masks or maps GPUs itself; it must be taken out later.",
+    ),
+]
 ConftestPath = Annotated[
     str | None,
     typer.Option(
@@ -87,13 +101,17 @@ def _init(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
+    split: Split = None,
     conftest: ConftestPath = None,
+    keep_device_setup: KeepDeviceSetup = False,
 ) -> None:
     from devicegen.commands.init import init
+    from devicegen.decisions import Asked
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit)
-    raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff, conftest=conftest))
+    answers = Answers(xdist, memory_limit_mb, config_edit, split)
+    asked = Asked(conftest, keep_device_setup)
+    raise typer.Exit(init(path, answers, asked, dry_run=dry_run, diff=diff))
 
 
 @app.command("upgrade", help="Renew what was written, with newer templates or other answers.")
@@ -104,11 +122,12 @@ def _upgrade(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
+    split: Split = None,
 ) -> None:
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit)
+    answers = Answers(xdist, memory_limit_mb, config_edit, split)
     raise typer.Exit(upgrade(path, answers, dry_run=dry_run, diff=diff))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from devicegen.competing import first_own_split, notes_about, refuse_competing
 from devicegen.errors import DevicegenError
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
@@ -43,9 +44,10 @@ class Decision:
 class Decisions:
     """Every answer that rendering and writing need; ``listed`` holds them with their reasons.
 
-    ``registry`` is the configuration file that the marker lines go into, None for none, and
-    ``config`` how pytest reads it; ``adds_config`` that it is made to count. ``shared`` means that ``conftest`` is the project's own and
-    gets a block. ``notes`` are lines about what the answers do not reach.
+    ``registry`` is the configuration file that the marker lines go into, None for none;
+    ``config`` is how pytest reads it, ``adds_config`` that it does not count yet. ``shared``
+    means that ``conftest`` is the project's own and gets a block; without ``split`` the project
+    sets its cards up itself. ``notes`` are lines about what the answers do not reach.
     """
 
     conftest: str
@@ -55,21 +57,36 @@ class Decisions:
     memory_limit_mb: int | None
     listed: tuple[Decision, ...]
     shared: bool = False
+    split: bool = True
     config: PytestConfig = NO_CONFIG
     adds_config: bool = False
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for one call, and recorded by what it leads to, not as an answer."""
+
+    conftest: str | None = None
+    keep_device_setup: bool = False
+
+
+NOTHING_ASKED = Asked()
+
+
 def decide(
-    facts: RepoFacts, answers: Answers, record: Record | None, conftest: str | None = None
+    facts: RepoFacts, answers: Answers, record: Record | None, asked: Asked = NOTHING_ASKED
 ) -> Decisions:
     """Decide everything that ``init`` and ``upgrade`` need.
 
-    ``answers`` are the command line's; an earlier ``record`` keeps its place, ``conftest`` names
+    ``answers`` are the command line's; an earlier ``record`` keeps its place, ``asked`` may name
     one. Raises ``DevicegenError`` where the harness is of no use or has no place here.
     """
     _refuse_without_tensorflow(facts)
-    place = find_place(facts, record, conftest, config_edit=answers.config_edit is not False)
+    place = find_place(facts, record, asked.conftest, config_edit=answers.config_edit is not False)
+    if record is None and not asked.keep_device_setup:
+        refuse_competing(facts.device_setups)
+    split, split_why = _split(facts, answers)
     registry, registry_why = _registry(place, answers)
     api, api_why = _logical_device_api(facts)
     xdist, xdist_why = _xdist(facts, answers)
@@ -87,13 +104,15 @@ def decide(
             Decision("marker registry", registry or "in the harness only", registry_why),
             Decision("logical-device API", _api_names(api), api_why),
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
-            Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
+            Decision("GPUs", "split in two" if split else "mapped, not split", split_why),
+            Decision("memory limit", _limit(limit, split), limit_why if split else split_why),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
         shared=place.shared,
+        split=split,
         config=place.config,
         adds_config=place.adds_config,
-        notes=place.notes,
+        notes=(*place.notes, *notes_about(facts.device_setups, split)),
     )
 
 
@@ -159,6 +178,21 @@ def _memory_limit(answers: Answers) -> tuple[int | None, str]:
         return answers.memory_limit_mb, "--memory-limit-mb, for each of a card's two halves"
     given = "--memory-limit-mb 0: " if answers.memory_limit_mb == 0 else ""
     return None, f"{given}half of its free memory for each half; --memory-limit-mb sets a number"
+
+
+def _limit(limit: int | None, split: bool) -> str:
+    if not split:
+        return "left to the project"
+    return f"{limit} MB" if limit else "fitted to the card"
+
+
+def _split(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
+    if answers.split is not None:
+        return answers.split, "--split" if answers.split else "--no-split"
+    own = first_own_split(facts.device_setups)
+    if own is None:
+        return True, "two logical devices each; --no-split leaves them whole"
+    return False, f"the project sets them up itself ({own.where}: {own.source})"
 
 
 def _python(facts: RepoFacts) -> str:

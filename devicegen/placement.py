@@ -219,7 +219,7 @@ def _level(facts: RepoFacts, folder: str, main: Sequence[str]) -> _Level:
     reason = _level_reason(facts, folder, main)
     if owned:
         reason += f"; a block in the project's own {path}"
-    harm = None if owned or folder else facts.top_first_harm
+    harm = None if owned else facts.harms.get(folder)
     rank = 10 * bool(owned) + 20 * bool(harm) + (0 if folder else 2)
     if harm and not owned:
         reason += f"; {harm}"
@@ -246,8 +246,8 @@ def _taken(facts: RepoFacts, found: Sequence[_Choice], best: _Choice) -> list[st
             continue
         if other.path in facts.owned_conftests:
             words.append(f"{other.path} is the project's own")
-        elif not other.folder and facts.top_first_harm:
-            words.append(facts.top_first_harm)
+        elif other.folder in facts.harms:
+            words.append(facts.harms[other.folder])
     return words
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from devicegen import __version__
 from devicegen.change_set import ChangeSet, plan_changes
 from devicegen.conftest_block import make_block
-from devicegen.decisions import Decisions, decide
+from devicegen.decisions import NOTHING_ASKED, Asked, Decisions, decide
 from devicegen.errors import DevicegenError
 from devicegen.facts.conftests import decode_python
 from devicegen.facts.repository import RepoFacts, gather_facts
@@ -27,12 +27,12 @@ class Plan:
 
 
 def make_plan(
-    path: Path, answers: Answers, *, needs_record: bool = False, conftest: str | None = None
+    path: Path, answers: Answers, asked: Asked = NOTHING_ASKED, *, needs_record: bool = False
 ) -> Plan:
     """Go from facts to a change set; write nothing.
 
     ``answers`` are the command line's; those of the record are used where none is given, and
-    ``conftest`` is the place asked for, relative to the top. Raises
+    ``asked`` is what holds for this call only. Raises
     ``DevicegenError`` where there is no way, also for a missing record that the verb needs.
     """
     facts = gather_facts(path)
@@ -41,7 +41,7 @@ def make_plan(
         raise DevicegenError(f"{facts.top}: no record here; run `devicegen init` first")
     if record is not None:
         answers = answers.merged_with(record.answers)
-    decisions = decide(facts, answers, record, conftest)
+    decisions = decide(facts, answers, record, asked)
     texts = {decisions.conftest: _render(facts.top, decisions)}
     new_record = Record(__version__, answers, texts, decisions.registry)
     change_set = plan_changes(facts.top, texts, decisions, decisions.config, record, new_record)

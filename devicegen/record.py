@@ -39,6 +39,7 @@ class Answers:
     xdist: bool | None = None
     memory_limit_mb: int | None = None
     config_edit: bool | None = None
+    split: bool | None = None
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
@@ -48,6 +49,7 @@ class Answers:
                 earlier.memory_limit_mb if self.memory_limit_mb is None else self.memory_limit_mb
             ),
             config_edit=earlier.config_edit if self.config_edit is None else self.config_edit,
+            split=earlier.split if self.split is None else self.split,
         )
 
 
@@ -186,7 +188,7 @@ def _refuse_outside(path: str) -> None:
 
 
 def _answers(table: Mapping[str, object]) -> Answers:
-    kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool}
+    kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool, "split": bool}
     for name, value in table.items():
         if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")

@@ -46,7 +46,8 @@ def started(top: Path, layout: Layout) -> Iterator[tuple[str, Job]]:
     args = (*OPTIONS, *layout.args)
     yield "at the top", Job(top, args)
     yield "one file", Job(top, (*args, test))
-    yield "from its folder", Job(top / folder, args)
+    if posixpath.basename(test).startswith(("test_", "check_")) or "_test." in test:
+        yield "from its folder", Job(top / folder, args)
     if "/" in folder:
         first = folder.split("/")[0]
         yield "from a folder above it", Job(top / first, args)
@@ -76,9 +77,7 @@ def fake_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tree(folder, {"tensorflow.py": FAKE.read_bytes()})
 
 
-def run_layouts(
-    folder: Path, names: list[str], env: str, fake: Path, *, with_xdist: bool
-) -> None:
+def run_layouts(folder: Path, names: list[str], env: str, fake: Path, *, with_xdist: bool) -> None:
     jobs: list[tuple[str, str, Job]] = []
     for number, name in enumerate(names):
         top = folder / str(number)
@@ -121,7 +120,7 @@ def test_the_harness_is_active_in_every_layout(
 )
 def test_place(tmp_path: Path, name: str) -> None:
     layout = LAYOUTS[name]
-    before = {path: text for path, text in layout.files.items()}
+    before = layout.files
 
     printed = make(tmp_path, layout)
 
@@ -133,7 +132,9 @@ def test_place(tmp_path: Path, name: str) -> None:
         owned = before[layout.place]
         assert data.startswith(owned if isinstance(owned, bytes) else owned.encode())
     if layout.added:
-        assert f"marker registry     {layout.added}  (none is in force, and without one `" in printed
+        assert (
+            f"marker registry     {layout.added}  (none is in force, and without one `" in printed
+        )
     else:
         assert "without one" not in printed
     assert run("check", tmp_path).code == 0
@@ -172,7 +173,7 @@ asked, root = json.load(open(sys.argv[1])), sys.argv[2]
 print("\\n" + json.dumps([ask(*each, root) for each in asked]))
 """
 # Two conftests that are in no package are one to the import mode `append`.
-NOT_PROBED = ("--import-mode=append",)
+NOT_PROBED = ("--import-mode=append", "--import-mode=append, tests taken")
 
 
 def ask_pytest(folder: Path, env: str, names: list[str]) -> list[tuple[str, ...]]:

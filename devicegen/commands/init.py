@@ -6,6 +6,7 @@ from pathlib import Path
 
 from devicegen.apply import apply_changes
 from devicegen.console import say, warn
+from devicegen.decisions import NOTHING_ASKED, Asked
 from devicegen.planning import make_plan
 from devicegen.record import Answers
 from devicegen.reporting import (
@@ -18,13 +19,13 @@ from devicegen.reporting import (
 
 
 def init(
-    path: Path, answers: Answers, *, dry_run: bool, diff: bool, conftest: str | None = None
+    path: Path, answers: Answers, asked: Asked = NOTHING_ASKED, *, dry_run: bool, diff: bool
 ) -> int:
     """Write the harness, the marker registry and the record into the repository at ``path``.
 
     Returns 0 when done, or when there was nothing to do; 2 when refused, with nothing written.
     """
-    plan = make_plan(path, answers, conftest=conftest)
+    plan = make_plan(path, answers, asked)
     changes = plan.change_set
     print_notes(plan)
     if diff:

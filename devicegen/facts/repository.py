@@ -12,7 +12,9 @@ from packaging.specifiers import SpecifierSet
 
 from devicegen.errors import DevicegenError
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
-from devicegen.facts.import_path import harm_of_a_conftest_at_top
+from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
+from devicegen.facts.device_setup import DeviceSetup, read_device_setups
+from devicegen.facts.import_path import harms_of_new_conftests
 from devicegen.facts.pytest_config import (
     PytestConfig,
     folders_with_config,
@@ -24,7 +26,7 @@ from devicegen.facts.requirements import PythonFloor, Requirements, read_require
 from devicegen.facts.source_tree import Location, SourceTree
 from devicegen.facts.tensorflow_use import (
     TensorFlowVersions,
-    tensorflow_imports,
+    scan_python,
     tensorflow_versions,
 )
 from devicegen.facts.version_ranges import lowest_admitted
@@ -43,9 +45,10 @@ class RepoFacts:
     Paths are posix and relative to ``top``. ``top_reason`` says in words why ``top`` is the
     top; ``harnesses`` are those of the ``conftests`` that devicegen wrote, ``described`` says
     more of each, ``hidden_conftests`` are on disk but not in the tree, and why; ``harness_above``
-    is the record of a harness whose runs include these tests. ``layout`` is what decides how pytest starts; ``top_first_harm`` what a new conftest at the top would
-    break; ``pytest_floor`` the oldest pytest asked for. ``problems`` are lines about files that
-    could not be read.
+    is the record of a harness whose runs include these tests. ``layout`` is what decides how
+    pytest starts, ``harms`` the folders where a new conftest would break imports, ``pytest_floor``
+    the oldest pytest asked for. ``device_setups`` is how the project handles devices itself.
+    ``problems`` are lines about files that could not be read.
     """
 
     top: Path
@@ -59,10 +62,11 @@ class RepoFacts:
     harness_above: str | None
     layout: Layout
     files_at_top: frozenset[str]
-    top_first_harm: str | None
+    harms: Mapping[str, str] = field(repr=False)
     pytest_floor: tuple[int, int] | None
     tensorflow: TensorFlowVersions
     tensorflow_imports: tuple[Location, ...]
+    device_setups: tuple[DeviceSetup, ...]
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
     problems: tuple[str, ...]
@@ -111,6 +115,8 @@ def gather_facts(path: Path) -> RepoFacts:
         [posixpath.normpath(each) for each in config.options("--ignore")],
     )
     conftests = tuple(each.path for each in described)
+    folders = {above for test in test_files for above in _folders_above(test)}
+    imports, device_files = scan_python(tree, DEVICE_WORDS)
     return RepoFacts(
         top=top,
         top_reason=top_reason,
@@ -123,10 +129,11 @@ def gather_facts(path: Path) -> RepoFacts:
         harness_above=_harness_above(top, test_files),
         layout=_layout(tree, config, test_files, conftests),
         files_at_top=frozenset(name for name in tree.files if "/" not in name),
-        top_first_harm=harm_of_a_conftest_at_top(tree, config, test_files),
+        harms=harms_of_new_conftests(tree, config, test_files, folders),
         pytest_floor=_pytest_floor(config, requirements),
         tensorflow=tensorflow_versions(requirements),
-        tensorflow_imports=tensorflow_imports(tree),
+        tensorflow_imports=imports,
+        device_setups=read_device_setups(tree, device_files, test_files),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
         problems=_problems(config, requirements.problems),

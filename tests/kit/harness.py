@@ -26,6 +26,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "xdist": (True, False),
     "logical_device_api": ("stable", "experimental"),
     "memory_limit_mb": (None, 2048),
+    "split": (True, False),
 }
 # The usual harness, and it with one decision changed: these have golden files.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -33,6 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without_xdist": {"xdist": False},
     "experimental_api": {"logical_device_api": "experimental"},
     "memory_limit": {"memory_limit_mb": 2048},
+    "without_split": {"split": False},
 }
 # Every combination of answers: these are linted, type-checked and counted.
 COMBINATIONS: dict[str, dict[str, Any]] = {

@@ -10,11 +10,6 @@ from pathlib import Path
 def main(folder):
     import pytest  # noqa: F401 - before the forks
 
-    try:
-        import xdist.dsession  # noqa: F401
-        import xdist.workermanage  # noqa: F401
-    except ImportError:
-        pass
     codes = []
     for number, job in enumerate(json.loads((folder / "jobs.json").read_text("utf-8"))):
         pid = os.fork()
@@ -33,9 +28,7 @@ def run(job, output, reports):
         os.dup2(descriptor, 1)
         os.dup2(descriptor, 2)
         os.chdir(job["cwd"])
-        sys.path[0] = job["cwd"]  # what `python -m pytest` would have there
-        if not job.get("m", True):
-            del sys.path[0]
+        del sys.path[0]  # as the script `pytest` has it, which adds no folder
         import pytest
 
         code = int(pytest.main(job["args"]))
