@@ -138,6 +138,34 @@ def _check(path: PathArgument = Path()) -> None:
     raise typer.Exit(check(path))
 
 
+@app.command("inspect", help="Say what is found here and what init would decide, and why.")
+def _inspect(
+    path: PathArgument = Path(),
+    json: Annotated[bool, typer.Option("--json", help="As JSON, with all lists in full.")] = False,
+    json_schema: Annotated[
+        bool, typer.Option("--json-schema", help="Print the JSON Schema of --json.")
+    ] = False,
+) -> None:
+    from devicegen.commands.inspect import inspect, print_schema
+
+    raise typer.Exit(print_schema() if json_schema else inspect(path, as_json_text=json))
+
+
+@app.command("doctor", help="Is the harness active in the target's pytest? Exit 1 when not.")
+def _doctor(
+    path: PathArgument = Path(),
+    python: Annotated[
+        str | None, typer.Option("--python", help="The interpreter that runs the tests.")
+    ] = None,
+    workers: Annotated[
+        int, typer.Option("-n", min=0, help="Show the mapping for this many xdist workers.")
+    ] = 2,
+) -> None:
+    from devicegen.commands.doctor import doctor
+
+    raise typer.Exit(doctor(path, python=python, workers=workers))
+
+
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line ``args``, of the process where None, and exit as the contract says."""
     set_up()

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from devicegen.competing import first_own_split, notes_about, refuse_competing
-from devicegen.errors import DevicegenError
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
+from devicegen.fitness import refuse_unfit
 from devicegen.placement import Place, find_place
 from devicegen.record import Answers, Record
 
@@ -82,7 +82,7 @@ def decide(
     ``answers`` are the command line's; an earlier ``record`` keeps its place, ``asked`` may name
     one. Raises ``DevicegenError`` where the harness is of no use or has no place here.
     """
-    _refuse_without_tensorflow(facts)
+    refuse_unfit(facts, is_asked=record is not None or asked.conftest is not None)
     place = find_place(facts, record, asked.conftest, config_edit=answers.config_edit is not False)
     if record is None and not asked.keep_device_setup:
         refuse_competing(facts.device_setups)
@@ -114,26 +114,6 @@ def decide(
         adds_config=place.adds_config,
         notes=(*place.notes, *notes_about(facts.device_setups, split)),
     )
-
-
-def _refuse_without_tensorflow(facts: RepoFacts) -> None:
-    versions = facts.tensorflow
-    if not versions.where and not facts.tensorflow_imports:
-        raise DevicegenError(
-            f"{facts.top}: TensorFlow is neither required nor imported here; devicegen writes "
-            "harnesses for TensorFlow only so far"
-        )
-    if versions.where and not versions.admits_2x:
-        raise DevicegenError(
-            f"{versions.where[0]}: the requirement admits no TensorFlow 2; the harness needs "
-            "TensorFlow 2, so raise the requirement first"
-        )
-    if not facts.test_files:
-        patterns = ", ".join(facts.pytest_config.python_files)
-        raise DevicegenError(
-            f"{facts.top}: no test file ({patterns}) here; write a first test, then run "
-            "`devicegen init` again"
-        )
 
 
 def _registry(place: Place, answers: Answers) -> tuple[str | None, str]:

@@ -184,7 +184,8 @@ def _own_tests(facts: RepoFacts) -> tuple[list[str], tuple[str, ...]]:
         projects.setdefault(layout.rootdir(Way("", test), VERSIONS[-1]), []).append(test)
     main = projects.pop("", [])
     if not main:
-        commands = ", ".join(f"`devicegen init {_quoted(facts, folder)}`" for folder in projects)
+        named = [f"`devicegen init {_quoted(facts, folder)}`" for folder in projects]
+        commands = ", ".join(named[:3]) + (f" and {len(named) - 3} more" if named[3:] else "")
         raise DevicegenError(
             f"{facts.top}: every test belongs to a folder with a pytest configuration of its "
             f"own, where pytest takes no conftest of the top; run {commands} instead"

@@ -24,13 +24,9 @@ RANKS = (
     "local_rank",
 )
 SPLITS = ("set_logical_device_configuration", "set_virtual_device_configuration")
-WORDS = tuple(
-    word.encode() for word in (*MASKS, *SPLITS, "set_visible_devices", "set_memory_growth")
-)
-# A call that brings TensorFlow's runtime up where it stands at module level.
-STARTERS = ("constant", "Variable", "list_logical_devices", "zeros", "ones", "is_gpu_available")
-
-Kind = Literal["mask", "switch", "split", "visible", "growth", "map", "rank", "runtime"]
+# Each of the names above has one of these in it.
+WORDS = (b"VISIBLE_DEVICES", b"device_configuration", b"set_visible_devices", b"memory_growth")
+Kind = Literal["mask", "switch", "split", "visible", "growth", "map", "rank"]
 When = Literal["import", "start", "test"]
 
 
@@ -40,7 +36,7 @@ class DeviceSetup:
 
     ``kind``: ``mask`` sets a variable such as CUDA_VISIBLE_DEVICES, ``switch`` reads one, ``map``
     sets it or the visible devices from the xdist worker's id, ``rank`` from a rank, ``visible``,
-    ``split`` and ``growth`` are TensorFlow's calls, ``runtime`` starts its runtime. ``device`` is
+    ``split`` and ``growth`` are TensorFlow's calls. ``device`` is
     ``CPU``, ``GPU`` or "" where it is not plain. ``when``: ``import`` of the file, ``start`` of a
     run (a hook, an autouse fixture), or in a ``test`` or whatever calls it.
     """

@@ -6,6 +6,7 @@ import glob
 import posixpath
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import cache, partial
 
 from devicegen.facts.source_tree import SourceTree
 
@@ -29,6 +30,7 @@ def list_test_files(
     out; what ``collect_ignore`` names is not.
     """
     roots = frozenset(roots_of(tree, testpaths) or {"."})
+    skips = cache(partial(_is_skipped, norecursedirs=tuple(norecursedirs)))
     return tuple(
         path
         for path in tree.python_files()
@@ -36,15 +38,15 @@ def list_test_files(
         or (
             _matches(path, python_files)
             and (root := _root_above(path, roots)) is not None
-            and not _is_skipped(path, root, norecursedirs)
+            and not skips(posixpath.dirname(path), root)
             and not _is_below_any(path, ignored)
         )
     )
 
 
-def _is_skipped(path: str, root: str, norecursedirs: Sequence[str]) -> bool:
-    """Tell whether a folder between ``root`` and the file matches, as ``fnmatch_ex`` does."""
-    folders = path.split("/")[:-1]
+def _is_skipped(folder: str, root: str, norecursedirs: Sequence[str]) -> bool:
+    """Tell whether a folder, or one between it and ``root``, matches, as ``fnmatch_ex`` does."""
+    folders = folder.split("/") if folder else []
     start = 0 if root == "." else root.count("/") + 1
     return any(
         _matches("/".join(folders[: length + 1]), norecursedirs)

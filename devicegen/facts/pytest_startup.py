@@ -14,6 +14,7 @@ import posixpath
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cache
 
 # What changed at the start of pytest, as the lowest version with the change:
 # 7.4: without an ini-file the rootdir cuts off the search for conftests; testpaths count;
@@ -86,7 +87,7 @@ class Layout:
     def _setup(self, way: Way, version: tuple[int, int]) -> tuple[str, bool]:
         """Return the rootdir, and whether an ini-file is there, as ``determine_setup`` does."""
         start = way.folder if way.argument is None else _folder_of(way.argument)
-        above = list(_upwards(start))
+        above = _upwards(start)
         for folder in above:
             if folder in self.configs:
                 return folder, True
@@ -156,12 +157,10 @@ def _folder_of(path: str) -> str:
     return posixpath.dirname(path) if _is_file(path) else path
 
 
-def _upwards(folder: str) -> Iterator[str]:
-    """Yield a folder and those above it, the top last."""
-    while folder:
-        yield folder
-        folder = posixpath.dirname(folder)
-    yield ""
+@cache
+def _upwards(folder: str) -> tuple[str, ...]:
+    """Return a folder and those above it, the top last."""
+    return (folder, *_upwards(folder.rpartition("/")[0])) if folder else ("",)
 
 
 def _is_above(folder: str, other: str) -> bool:

@@ -14,6 +14,7 @@ from devicegen.errors import DevicegenError
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
 from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
 from devicegen.facts.device_setup import DeviceSetup, read_device_setups
+from devicegen.facts.frameworks import Framework, read_frameworks
 from devicegen.facts.import_path import harms_of_new_conftests
 from devicegen.facts.pytest_config import (
     PytestConfig,
@@ -22,6 +23,7 @@ from devicegen.facts.pytest_config import (
 )
 from devicegen.facts.pytest_modules import list_test_files, roots_of
 from devicegen.facts.pytest_startup import Layout
+from devicegen.facts.pytest_use import other_test_runner, pytest_use
 from devicegen.facts.requirements import PythonFloor, Requirements, read_requirements
 from devicegen.facts.source_tree import Location, SourceTree
 from devicegen.facts.tensorflow_use import (
@@ -48,6 +50,8 @@ class RepoFacts:
     is the record of a harness whose runs include these tests. ``layout`` is what decides how
     pytest starts, ``harms`` the folders where a new conftest would break imports, ``pytest_floor``
     the oldest pytest asked for. ``device_setups`` is how the project handles devices itself.
+    ``other_frameworks`` are sought where TensorFlow is not used, ``other_test_runner`` says in
+    words what runs the tests where no ``pytest_use`` was found.
     ``problems`` are lines about files that could not be read.
     """
 
@@ -67,6 +71,9 @@ class RepoFacts:
     tensorflow: TensorFlowVersions
     tensorflow_imports: tuple[Location, ...]
     device_setups: tuple[DeviceSetup, ...]
+    other_frameworks: tuple[Framework, ...]
+    pytest_use: Location | None
+    other_test_runner: str | None
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
     problems: tuple[str, ...]
@@ -116,6 +123,8 @@ def gather_facts(path: Path) -> RepoFacts:
     )
     conftests = tuple(each.path for each in described)
     folders = {above for test in test_files for above in _folders_above(test)}
+    versions = tensorflow_versions(requirements)
+    use = pytest_use(tree, config, requirements, test_files)
     imports, device_files = scan_python(tree, DEVICE_WORDS)
     return RepoFacts(
         top=top,
@@ -131,9 +140,12 @@ def gather_facts(path: Path) -> RepoFacts:
         files_at_top=frozenset(name for name in tree.files if "/" not in name),
         harms=harms_of_new_conftests(tree, config, test_files, folders),
         pytest_floor=_pytest_floor(config, requirements),
-        tensorflow=tensorflow_versions(requirements),
+        tensorflow=versions,
         tensorflow_imports=imports,
         device_setups=read_device_setups(tree, device_files, test_files),
+        other_frameworks=() if versions.where or imports else read_frameworks(tree, requirements),
+        pytest_use=use,
+        other_test_runner=None if use else other_test_runner(tree, test_files),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
         problems=_problems(config, requirements.problems),

@@ -105,14 +105,14 @@ def scan_python(
     that begin with ``import tensorflow`` or ``from tensorflow``, so one in a docstring counts too.
     """
     imports, naming = [], []
-    named = re.compile(b"|".join(map(re.escape, words)))
+    sought = tuple(words)
     for path in tree.python_files():
         data = tree.data(path)
         if data is None:
             continue
-        if b"tensorflow" in data and (found := IMPORT.search(data)):
+        if (b" tensorflow" in data or b"\ttensorflow" in data) and (found := IMPORT.search(data)):
             imports.append(Location(path, data.count(b"\n", 0, found.start()) + 1))
-        if b"_" in data and named.search(data):
+        if any(word in data for word in sought):
             naming.append(path)
     return tuple(imports), naming
 
