@@ -112,7 +112,7 @@ def decide(
         split=split,
         config=place.config,
         adds_config=place.adds_config,
-        notes=(*place.notes, *notes_about(facts.device_setups, split)),
+        notes=(*place.notes, *(() if record else notes_about(facts.device_setups, split))),
     )
 
 

@@ -87,10 +87,20 @@ def read_conftest(top: Path, path: str) -> Conftest:
         line = getattr(error, "lineno", None) or 1
         return Conftest(path, "project", f"is no Python that can be parsed (line {line})")
     if BLOCK_BEGIN.search(text):
-        return _described(path, "both", module, text)
+        owned = owners_text(text)
+        return _described(path, "both", parse(owned), owned)
     if HARNESS_LINE.search(text):
         return Conftest(path, "devicegen")
     return _described(path, "project", module, text)
+
+
+def owners_text(text: str) -> str:
+    """Return a Python text with the lines of our block, or of a whole harness, blank."""
+    begin, end = BLOCK_BEGIN.search(text), BLOCK_END.search(text)
+    if begin and end and begin.start() < end.start():
+        blank = "\n" * text.count("\n", begin.start(), end.end())
+        return text[: begin.start()] + blank + text[end.end() :]
+    return "" if HARNESS_LINE.search(text) else text
 
 
 def decode_python(data: bytes) -> tuple[str, str]:

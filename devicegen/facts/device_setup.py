@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ast
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from devicegen.facts.conftests import parse
+from devicegen.facts.conftests import owners_text, parse
 from devicegen.facts.source_tree import Location, SourceTree
 
 MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -64,7 +65,7 @@ def read_device_setups(
         if text is None or not _counts(tree, path, tests):
             continue
         try:
-            module = parse(text)
+            module = parse(text := owners_text(text))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         started = _is_started(tree, path)
@@ -123,6 +124,7 @@ def _imported(tree: SourceTree, path: str) -> frozenset[str]:
 class _Reader:
     def __init__(self, path: str, text: str, module: ast.Module, started: bool) -> None:
         self.path = path
+        self.text = text
         self.lines = text.splitlines()
         self.module = module
         self.started = started
@@ -176,11 +178,11 @@ class _Reader:
             ) and _names_a_mask(node):
                 kind = self._mask(node.args[-1])
             case ast.Call(func=ast.Attribute(attr=attr)) if attr in SPLITS:
-                kind, device = "split", _device(node, around)
+                kind, device = "split", _device(node, around, self.text)
             case ast.Call(func=ast.Attribute(attr="set_memory_growth")):
-                kind, device = "growth", _device(node, around)
+                kind, device = "growth", _device(node, around, self.text)
             case ast.Call(func=ast.Attribute(attr="set_visible_devices")):
-                device = _device(node, around)
+                device = _device(node, around, self.text)
                 kind = "map" if self.maps_workers else "visible"
                 if any(rank in ast.unparse(node) for rank in RANKS):
                     kind = "rank"
@@ -209,11 +211,23 @@ def _names_a_mask(call: ast.Call) -> bool:
     return any(isinstance(arg, ast.Constant) and arg.value in MASKS for arg in call.args[:1])
 
 
-def _device(call: ast.Call, around: str) -> str:
-    """Return which kind of device a call is about, as far as the words beside it tell."""
-    said = ast.unparse(call).lower()
-    for words in (said, around.lower()):
-        cpu, gpu = "cpu" in words, "gpu" in words
+def _device(call: ast.Call, around: str, text: str) -> str:
+    """Return which kind of device a call is about, as far as the words beside it tell.
+
+    What its first argument was bound to tells most, then the call, then what it stands in.
+    """
+    names = [node.id for node in ast.walk(call) if isinstance(node, ast.Name)]
+    bound = [
+        line
+        for name in names
+        for line in re.findall(
+            rf"^.*\b{re.escape(name)}\b\s*(?:=[^=]|in\b).*$", text, re.MULTILINE
+        )
+    ]
+    for words in ("\n".join(bound), ast.unparse(call), around):
+        cpu, gpu = "cpu" in words.lower(), "gpu" in words.lower()
+        if "'CPU'" in words.replace('"', "'") and "'GPU'" not in words.replace('"', "'"):
+            return "CPU"
         if cpu != gpu:
             return "CPU" if cpu else "GPU"
     return ""

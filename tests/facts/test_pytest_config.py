@@ -221,6 +221,7 @@ def test_a_file_above_the_top_is_named_and_not_ours(tops: dict[str, Path]) -> No
         markers=("a: first",),
         addopts=("-q",),
         problem=f"{above}:1: above the repository's top, is what pytest finds; not ours to edit",
+        above=True,
     )
 
 
