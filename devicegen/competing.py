@@ -57,10 +57,10 @@ def notes_about(setups: Iterable[DeviceSetup], split: bool) -> Iterator[str]:
     """Yield a line for each place that acts differently under the harness."""
     setups = list(setups)
     for each in setups:
-        if each.kind == "switch" and each.when in EARLY:
+        if each.kind == "switch":
             yield (
                 f"{each.where}: asks for a device mask (`{each.source}`); under the harness "
-                "every process has one"
+                "every process on Linux has one"
             )
         elif each.kind == "split" and each.when in EARLY and each.device == "CPU" and split:
             yield (

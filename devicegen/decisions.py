@@ -191,9 +191,12 @@ def _python_why(facts: RepoFacts) -> str:
 
 
 def _tensorflow_why(facts: RepoFacts) -> str:
-    if facts.tensorflow.where:
-        return f"required{_places(facts.tensorflow.where)}"
-    return f"imported{_places(facts.tensorflow_imports)}"
+    where = facts.tensorflow.where or facts.tensorflow_imports
+    said = f"{'required' if facts.tensorflow.where else 'imported'}{_places(where)}"
+    if not facts.beside_tensorflow:
+        return said
+    others = " and ".join(f"{name} ({place})" for name, place in facts.beside_tensorflow)
+    return f"{said}; not for {others}: their tests get no scope"
 
 
 def _places(where: tuple[Location, ...]) -> str:

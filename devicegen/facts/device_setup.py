@@ -59,10 +59,12 @@ def read_device_setups(
     file, or a folder that is a package is read.
     """
     tests = frozenset(test_files)
+    beside = frozenset(map(posixpath.dirname, tests)) - _packages_with_sources(tree, tests)
     found: list[DeviceSetup] = []
     for path in paths:
         text = tree.text(path)
-        if text is None or not _counts(tree, path, tests):
+        is_of_tests = path in tests or posixpath.dirname(path) in beside
+        if text is None or not (is_of_tests or _counts(tree, path)):
             continue
         try:
             module = parse(text := owners_text(text))
@@ -70,13 +72,20 @@ def read_device_setups(
             continue
         started = _is_started(tree, path)
         setups = _Reader(path, text, module, started).read()
-        found += [each for each in setups if started or path in tests or _is_early(each)]
+        found += [each for each in setups if started or is_of_tests or _is_early(each)]
     return tuple(sorted(set(found), key=lambda each: (each.where, each.kind)))
 
 
-def _counts(tree: SourceTree, path: str, tests: frozenset[str]) -> bool:
-    name = posixpath.basename(path)
-    if name == "conftest.py" or path in tests:
+def _packages_with_sources(tree: SourceTree, tests: frozenset[str]) -> frozenset[str]:
+    """Return the folders that hold tests next to the sources of a package."""
+    folders = {posixpath.dirname(test) for test in tests}
+    return frozenset(
+        folder for folder in folders if not any("test" in part for part in folder.split("/"))
+    )
+
+
+def _counts(tree: SourceTree, path: str) -> bool:
+    if posixpath.basename(path) == "conftest.py":
         return True
     return posixpath.join(posixpath.dirname(path), "__init__.py") in tree.lookup
 

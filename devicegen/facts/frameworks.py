@@ -16,7 +16,6 @@ FRAMEWORKS = (
     ("JAX", ("jax", "jaxlib"), "jax"),
     ("Keras", ("keras", "keras-core", "tf-keras"), "keras"),
 )
-MULTI_BACKEND = re.compile(rb"KERAS_BACKEND|keras\.(?:config\.)?backend\(\)")
 
 
 @dataclass(frozen=True)
@@ -52,3 +51,15 @@ def read_frameworks(tree: SourceTree, requirements: Requirements) -> tuple[Frame
         if required or imports[name]:
             found_ones.append(Framework(name, required, tuple(imports[name])))
     return tuple(found_ones)
+
+
+def required_beside(requirements: Requirements) -> tuple[tuple[str, Location], ...]:
+    """Return the frameworks other than TensorFlow that are required, each with its first place.
+
+    Keras counts as TensorFlow's own.
+    """
+    found = []
+    for name, distributions, _ in FRAMEWORKS[1:3]:
+        if facts := requirements.named(*distributions):
+            found.append((name, facts[0].where))
+    return tuple(found)

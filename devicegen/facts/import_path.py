@@ -9,6 +9,7 @@ from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.source_tree import Location, SourceTree
 
 COMPILED = (".c", ".cc", ".cpp", ".cu", ".pyx")
+COMPILING_BACKENDS = ("scikit-build", "scikit_build", "mesonpy", "pybind11")
 EXTENSION_WORDS = ("ext_modules", "has_ext_modules", "CMakeExtension")
 
 
@@ -82,6 +83,10 @@ def _compiled(tree: SourceTree) -> Location | None:
     for path in tree.files:
         if path.endswith(COMPILED) and path.split("/")[0] in packages:
             return Location(path, 1)
+    if packages and "pyproject.toml" in tree.lookup:
+        for number, line in enumerate((tree.text("pyproject.toml") or "").splitlines(), 1):
+            if any(word in line for word in COMPILING_BACKENDS):
+                return Location("pyproject.toml", number)
     if packages and "setup.py" in tree.lookup:
         for number, line in enumerate((tree.text("setup.py") or "").splitlines(), 1):
             if any(word in line for word in EXTENSION_WORDS) and not line.lstrip().startswith("#"):

@@ -14,7 +14,7 @@ from devicegen.errors import DevicegenError
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
 from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
 from devicegen.facts.device_setup import DeviceSetup, read_device_setups
-from devicegen.facts.frameworks import Framework, read_frameworks
+from devicegen.facts.frameworks import Framework, read_frameworks, required_beside
 from devicegen.facts.import_path import harms_of_new_conftests
 from devicegen.facts.pytest_config import (
     PytestConfig,
@@ -50,7 +50,8 @@ class RepoFacts:
     is the record of a harness whose runs include these tests. ``layout`` is what decides how
     pytest starts, ``harms`` the folders where a new conftest would break imports, ``pytest_floor``
     the oldest pytest asked for. ``device_setups`` is how the project handles devices itself.
-    ``other_frameworks`` are sought where TensorFlow is not used, ``other_test_runner`` says in
+    ``other_frameworks`` are sought where TensorFlow is not used, ``beside_tensorflow`` are those
+    that are required too, ``other_test_runner`` says in
     words what runs the tests where no ``pytest_use`` was found.
     ``problems`` are lines about files that could not be read.
     """
@@ -72,6 +73,7 @@ class RepoFacts:
     tensorflow_imports: tuple[Location, ...]
     device_setups: tuple[DeviceSetup, ...]
     other_frameworks: tuple[Framework, ...]
+    beside_tensorflow: tuple[tuple[str, Location], ...]
     pytest_use: Location | None
     other_test_runner: str | None
     xdist: tuple[Location, ...]
@@ -144,6 +146,7 @@ def gather_facts(path: Path) -> RepoFacts:
         tensorflow_imports=imports,
         device_setups=read_device_setups(tree, device_files, test_files),
         other_frameworks=() if versions.where or imports else read_frameworks(tree, requirements),
+        beside_tensorflow=required_beside(requirements),
         pytest_use=use,
         other_test_runner=None if use else other_test_runner(tree, test_files),
         xdist=xdist_mentions(tree, requirements),
