@@ -24,7 +24,6 @@ PREFIX = "devices"
 LINE_LENGTH = 88
 # What a signature may name as it stands, on the oldest Python and wherever it is defined.
 PLAIN = frozenset({"None", "Any", "bool", "int", "str", "float", "type", "object"})
-BEGIN_LINE = re.compile(rb"^" + BLOCK_BEGIN.pattern[1:-1].encode() + rb"$", re.MULTILINE)
 
 
 def find_block(data: bytes) -> tuple[int, int] | None:

@@ -52,5 +52,8 @@ def _render(top: Path, decisions: Decisions) -> str:
     text = render_conftest(decisions, __version__)
     if not decisions.shared:
         return text
-    owner, _ = decode_python((top / decisions.conftest).read_bytes())
-    return make_block(text, owner)
+    try:
+        owner, _ = decode_python((top / decisions.conftest).read_bytes())
+        return make_block(text, owner)
+    except (DevicegenError, SyntaxError, ValueError) as error:
+        raise DevicegenError(f"{decisions.conftest}: {error}") from error

@@ -133,7 +133,7 @@ def _run(
 
 def _end(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"\b(Error|error:|ERROR)", line)]
+    telling = [line for line in lines if re.match(r"ERROR\b|\S*[Ee]rror:|E {2}", line)]
     return " / ".join((telling or lines)[-3:])[:600]
 
 

@@ -12,7 +12,7 @@ from devicegen.facts.source_tree import Location, SourceTree
 
 GPU_WORDS = re.compile(
     r"(?<![a-z])(?:needs?_?gpu|requires?_?gpu|gpu_?only|skip_?if_?no_?gpu|run_?on_?gpu|on_?gpu"
-    r"|run_gpu_only|is_gpu_available|list_physical_devices\(['\"]GPU|with_device\(|cuda)",
+    r"|run_gpu_only|is_gpu_available|list_physical_devices\(['\"]GPU|with_device\(|cuda(?!_visible))",
     re.IGNORECASE,
 )
 DEVICE_CALL = re.compile(r"""device\(\s*f?["'][^"']*gpu""", re.IGNORECASE)
@@ -106,7 +106,7 @@ def _test(
     if not node.name.startswith("test"):
         return
     decorators = _decorators(node, lines)
-    body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+    body = "\n".join(lines[node.body[0].lineno - 1 : node.end_lineno])
     if _is_marked(decorators):
         return
     why = ""
