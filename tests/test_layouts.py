@@ -21,7 +21,7 @@ from kit import environment, write_tree
 from kit.forked_runs import Job, run_forked
 from kit.processes import run_process
 from kit.runs import PytestRun
-from layouts import CASES, LAYOUTS, TEST, Layout
+from layouts import LAYOUTS, Layout
 
 FAKE = Path(__file__).parent / "harness" / "fake_tensorflow.py"
 # pytest of an environment, and its version.
@@ -36,7 +36,7 @@ OPTIONS = ("--gpu-simulate", "2", "-p", "no:cacheprovider")
 
 
 def tests_of(layout: Layout) -> list[str]:
-    return [path for path, text in layout.files.items() if text in (TEST, CASES)]
+    return [path for path, text in layout.files.items() if "test_marked" in str(text)]
 
 
 def started(top: Path, layout: Layout) -> Iterator[tuple[str, Job]]:
@@ -82,8 +82,12 @@ def run_layouts(folder: Path, names: list[str], env: str, fake: Path, *, with_xd
     for number, name in enumerate(names):
         top = folder / str(number)
         make(top, LAYOUTS[name])
-        jobs += [(name, way, job) for way, job in started(top, LAYOUTS[name])]
-        if with_xdist:
+        jobs += [
+            (name, way, job)
+            for way, job in started(top, LAYOUTS[name])
+            if way in ("one file", "from its folder") or not is_between
+        ]
+        if env == "pytest-9" and len(names) > len(QUICK):
             jobs.append((name, "-n 2", Job(top, (*OPTIONS, *LAYOUTS[name].args, "-n", "2"))))
     runs = run_forked(
         environment(env),
@@ -101,7 +105,7 @@ def run_layouts(folder: Path, names: list[str], env: str, fake: Path, *, with_xd
 
 
 def test_the_harness_is_active(tmp_path: Path, fake_tensorflow: Path) -> None:
-    run_layouts(tmp_path, list(QUICK), "pytest-9", fake_tensorflow, with_xdist=False)
+    run_layouts(tmp_path, list(QUICK), "pytest-9", fake_tensorflow)
 
 
 @pytest.mark.slow
@@ -111,7 +115,7 @@ def test_the_harness_is_active_in_every_layout(
 ) -> None:
     names = [name for name, layout in LAYOUTS.items() if layout.newer <= PYTESTS[env]]
 
-    run_layouts(tmp_path, names, env, fake_tensorflow, with_xdist=env == "pytest-9")
+    run_layouts(tmp_path, names, env, fake_tensorflow)
 
 
 @pytest.mark.parametrize(
