@@ -77,8 +77,10 @@ def fake_tensorflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tree(folder, {"tensorflow.py": FAKE.read_bytes()})
 
 
-def run_layouts(folder: Path, names: list[str], env: str, fake: Path, *, with_xdist: bool) -> None:
+def run_layouts(folder: Path, names: list[str], env: str, fake: Path) -> None:
+    """Start pytest in every way with the newest and the oldest, in the telling ones otherwise."""
     jobs: list[tuple[str, str, Job]] = []
+    is_between = env not in ("pytest-9", "pytest-7")
     for number, name in enumerate(names):
         top = folder / str(number)
         make(top, LAYOUTS[name])
