@@ -102,8 +102,12 @@ def _configuration(config: PytestConfig) -> dict[str, Any]:
         "table": config.table,
         "testpaths": list(config.testpaths),
         "python_files": list(config.python_files),
+        "python_classes": list(config.python_classes),
+        "python_functions": list(config.python_functions),
         "markers": list(config.markers),
         "addopts": list(config.addopts),
+        "norecursedirs": list(config.norecursedirs),
+        "minversion": ".".join(map(str, config.minversion)) if config.minversion else None,
         "problem": config.problem,
     }
 

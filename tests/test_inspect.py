@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from devicegen import __version__
+from devicegen.facts.pytest_config import DEFAULT_NORECURSEDIRS
 from generator import LIBRARY, run, state
 from kit import write_tree
 
@@ -119,8 +120,12 @@ def test_facts_and_decisions_as_json(tmp_path: Path) -> None:
         "table": "tool.pytest.ini_options",
         "testpaths": ["tests"],
         "python_files": ["test_*.py", "*_test.py"],
+        "python_classes": ["Test"],
+        "python_functions": ["test"],
         "markers": ["own: theirs"],
         "addopts": ["-q", "--strict-markers"],
+        "norecursedirs": list(DEFAULT_NORECURSEDIRS),
+        "minversion": None,
         "problem": None,
     }
     assert facts["python_floor"] == {"version": "3.10", "where": "pyproject.toml:4"}

@@ -55,6 +55,8 @@ class PytestConfig:
     syntax: Literal["toml", "ini"] | None = None
     testpaths: tuple[str, ...] = ()
     python_files: tuple[str, ...] = DEFAULT_PYTHON_FILES
+    python_classes: tuple[str, ...] = ("Test",)
+    python_functions: tuple[str, ...] = ("test",)
     markers: tuple[str, ...] = ()
     addopts: tuple[str, ...] = ()
     norecursedirs: tuple[str, ...] = DEFAULT_NORECURSEDIRS
@@ -290,6 +292,8 @@ def _read_values(table: _Table, top: Path) -> PytestConfig:
         return PytestConfig(
             testpaths=_strings(table, "testpaths"),
             python_files=_strings(table, "python_files", DEFAULT_PYTHON_FILES),
+            python_classes=_strings(table, "python_classes", ("Test",)),
+            python_functions=_strings(table, "python_functions", ("test",)),
             markers=_strings(table, "markers"),
             addopts=_strings(table, "addopts"),
             norecursedirs=_strings(table, "norecursedirs", DEFAULT_NORECURSEDIRS),

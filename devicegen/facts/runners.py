@@ -15,6 +15,7 @@ from devicegen.facts.source_tree import Location, SourceTree
 from devicegen.facts.xdist_use import RUNNER_NAMES
 
 PYTEST_COMMAND = re.compile(r"(?<![\w./-])(?:py\.test|pytest)(?![\w.-]*=)(?=[\s\"'$]|$)")
+ADDOPTS = re.compile(r"PYTEST_ADDOPTS\s*[=:]")
 BAZEL_FILES = frozenset({"BUILD", "BUILD.bazel"})
 BAZEL_TOPS = ("MODULE.bazel", "WORKSPACE", "WORKSPACE.bazel")
 BAZEL_TEST = re.compile(r"^\s*(?P<macro>\w*py\w*test\w*)\(", re.MULTILINE)
@@ -78,7 +79,7 @@ def _commands(tree: SourceTree) -> Iterator[PytestCommand]:
             continue
         for number, line in enumerate((tree.text(path) or "").splitlines(), 1):
             stripped = line.strip()
-            found = PYTEST_COMMAND.search(line)
+            found = PYTEST_COMMAND.search(line) or ADDOPTS.search(line)
             if not found or stripped.startswith(("#", ";")) or "pip install" in line:
                 continue
             where = Location(path, number)
