@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from devicegen.conftest_block import find_block, with_block
-from devicegen.decisions import Decisions
+from devicegen.decisions import MARKERS, Decisions
 from devicegen.errors import CannotEdit, DevicegenError
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import is_harness
@@ -177,16 +177,14 @@ def _stranger(current: str | None) -> str:
 def _registry(top: Path, path: str, config: PytestConfig, decisions: Decisions) -> Change:
     before, obstacle = _on_disk(top, path)
     if before is None and not obstacle and decisions.adds_config:
-        return Change(
-            path, Action.CREATE, None, add_markers("", config, decisions.markers).encode()
-        )
+        return Change(path, Action.CREATE, None, add_markers("", config, MARKERS).encode())
     if obstacle or before is None:
         raise CannotEdit(f"{path}: {obstacle or 'is gone'}; the marker lines were not added")
     try:
         text = before.decode()
     except UnicodeDecodeError as error:
         raise CannotEdit(f"{path}: is not UTF-8; the marker lines were not added") from error
-    after = add_markers(text, config, decisions.markers).encode()
+    after = add_markers(text, config, MARKERS).encode()
     return Change(path, Action.KEEP if after == before else Action.UPDATE, before, after)
 
 

@@ -257,6 +257,8 @@ def _own_hook_names(text: str) -> str:
 
 
 def _own_hook(match: re.Match[str]) -> str:
+    if "specname=" in (match["options"] or ""):
+        return match[0]  # it has a name of its own already
     options = [f'specname="pytest_{match["hook"]}"']
     if match["options"]:
         options.append(" ".join(match["options"].split()).rstrip(","))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from devicegen.competing import first_own_split, notes_about, refuse_competing
@@ -11,7 +10,6 @@ from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
 from devicegen.fitness import refuse_unfit
-from devicegen.naming import choose_names, notes_about_marks, renamed
 from devicegen.placement import Place, find_place
 from devicegen.record import Answers, Record
 
@@ -49,8 +47,7 @@ class Decisions:
     ``registry`` is the configuration file that the marker lines go into, None for none;
     ``config`` is how pytest reads it, ``adds_config`` that it does not count yet. ``shared``
     means that ``conftest`` is the project's own and gets a block; without ``split`` the project
-    sets its cards up itself. ``names`` are ours that are taken here, and what is used instead.
-    ``notes`` are lines about what the answers do not reach.
+    sets its cards up itself. ``notes`` are lines about what the answers do not reach.
     """
 
     conftest: str
@@ -63,13 +60,7 @@ class Decisions:
     split: bool = True
     config: PytestConfig = NO_CONFIG
     adds_config: bool = False
-    names: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-    @property
-    def markers(self) -> tuple[str, ...]:
-        """The marker lines that the harness registers."""
-        return tuple(renamed(line, self.names) for line in MARKERS)
 
 
 @dataclass(frozen=True)
@@ -97,7 +88,6 @@ def decide(
         refuse_competing(facts.device_setups)
     split, split_why = _split(facts, answers)
     registry, registry_why = _registry(place, answers)
-    names = choose_names(facts, record, MARKERS)
     api, api_why = _logical_device_api(facts)
     xdist, xdist_why = _xdist(facts, answers)
     limit, limit_why = _memory_limit(answers)
@@ -116,15 +106,13 @@ def decide(
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
             Decision("GPUs", "split in two" if split else "mapped, not split", split_why),
             Decision("memory limit", _limit(limit, split), limit_why if split else split_why),
-            *_names(names),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
         shared=place.shared,
         split=split,
         config=place.config,
         adds_config=place.adds_config,
-        names=names,
-        notes=(*place.notes, *(() if record else _notes(facts, split))),
+        notes=(*place.notes, *(() if record else notes_about(facts.device_setups, split))),
     )
 
 
@@ -170,17 +158,6 @@ def _memory_limit(answers: Answers) -> tuple[int | None, str]:
         return answers.memory_limit_mb, "--memory-limit-mb, for each of a card's two halves"
     given = "--memory-limit-mb 0: " if answers.memory_limit_mb == 0 else ""
     return None, f"{given}half of its free memory for each half; --memory-limit-mb sets a number"
-
-
-def _names(names: Mapping[str, str]) -> list[Decision]:
-    if not names:
-        return []
-    said = ", ".join(f"{other} for {ours}" for ours, other in names.items())
-    return [Decision("names", said, "the project uses the usual ones for something else")]
-
-
-def _notes(facts: RepoFacts, split: bool) -> list[str]:
-    return [*notes_about(facts.device_setups, split), *notes_about_marks(facts, MARKERS)]
 
 
 def _limit(limit: int | None, split: bool) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from devicegen.decisions import MARKERS, Decisions
-from devicegen.naming import renamed
 from devicegen.templates_folder import environment
 
 # TensorFlow's names for the same two things: https://www.tensorflow.org/api_docs/python/tf/config
@@ -24,16 +23,15 @@ def render_conftest(decisions: Decisions, version: str) -> str:
 
     ``version`` is the devicegen version that its header names.
     """
-    text = (
+    return (
         environment()
         .get_template("conftest.py.j2")
         .render(
             version=version,
-            markers=MARKERS,  # renamed below, with all that names them
+            markers=MARKERS,
             tf_config=LOGICAL_DEVICE_NAMES[decisions.logical_device_api],
             xdist=decisions.xdist,
             split=decisions.split,
             memory_limit_mb=decisions.memory_limit_mb,
         )
     )
-    return renamed(text, decisions.names)

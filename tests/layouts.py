@@ -380,15 +380,6 @@ LAYOUTS: dict[str, Layout] = {
         {**_ini(), "p/test_a.py": TEST, "conftest.py": b"\xef\xbb\xbfimport os\r\nX = 1"},
         TOP, shared=True,
     ),
-    "names that are taken": Layout(
-        {**_ini("markers =\n    run_on: of theirs\n    gpu: of theirs\n"), "conftest.py":
-         "import pytest\n@pytest.fixture\ndef device_scope(): return 'theirs'\n",
-         "p/test_a.py": TEST.replace("run_on", "run_on_devices").replace(
-             "device_scope", "tf_device_scope"),
-         "p/test_b.py": "import pytest\n@pytest.mark.run_on('theirs')\n"
-         "def test_b(device_scope): assert device_scope == 'theirs'\n"},
-        TOP, shared=True,
-    ),
     "a block asked for": Layout(
         {**_ini(), "tests/test_a.py": TEST, "tests/conftest.py": OWNERS_HOOKS},
         IN_TESTS, shared=True, init=("--conftest", "tests/conftest.py"),

@@ -489,24 +489,6 @@ def test_registry(
     assert why.startswith(reason)
 
 
-def test_names_that_are_taken_give_way(tmp_path: Path) -> None:
-    files = {"pytest.ini": "[pytest]\nmarkers =\n    run_on: theirs\n    gpu: theirs\n"}
-
-    decisions = decided(tmp_path, files)
-
-    assert decisions.names == {"run_on": "run_on_devices"}
-    assert said(decisions, "names")[0] == "run_on_devices for run_on"
-    assert decisions.notes[0].startswith("pytest.ini:1: registers the marker gpu for something")
-    text = render_conftest(decisions, "1")
-    assert "run_on_devices(devices): once per" in text
-    assert 'MARKER_NAMES = ("run_on_devices", "no_device_scope")' in text
-    assert "mark.run_on(" not in text
-    kept = decided(tmp_path, files, record=Record("0", Answers(), {"tests/conftest.py": text}))
-    assert kept.names == decisions.names
-    other = Record("0", Answers(), {"tests/conftest.py": "def device_scope(): ..."})
-    assert decided(tmp_path, files, record=other).names == {}
-
-
 def test_every_answer_has_a_reason(tmp_path: Path) -> None:
     decisions = decided(tmp_path)
 
