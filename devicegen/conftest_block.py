@@ -265,4 +265,9 @@ def _own_hook(match: re.Match[str]) -> str:
     line = f"@pytest.hookimpl({', '.join(options)})"
     if len(line) > LINE_LENGTH:
         line = f"@pytest.hookimpl(\n    {', '.join(options)}\n)"
-    return f"{line}{match['comment'] or ''}\ndef pytest_{PREFIX}_{match['hook']}("
+    comment = (match["comment"] or "").strip()
+    if comment and "\n" not in line and len(line) + 2 + len(comment) <= LINE_LENGTH:
+        line += f"  {comment}"
+    elif comment:
+        line = f"{comment}\n{line}"
+    return f"{line}\ndef pytest_{PREFIX}_{match['hook']}("

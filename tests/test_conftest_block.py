@@ -110,6 +110,12 @@ def test_block_is_the_harness_with_other_names(combination: str) -> None:
     harness = render_harness(**COMBINATIONS[combination])
     block = make_block(harness, "")
     tree, original = ast.parse(block), ast.parse(harness)
+    named = {  # those that have a name of their own in the harness too
+        node.name
+        for node in original.body
+        if isinstance(node, ast.FunctionDef)
+        and any("specname" in ast.unparse(each) for each in node.decorator_list)
+    }
     hooks = [name for name in functions(original) if name.startswith("pytest_")]
 
     assert block.startswith(f"{BEGIN}\n")
@@ -117,10 +123,12 @@ def test_block_is_the_harness_with_other_names(combination: str) -> None:
     assert block.isascii()
     assert "__future__" not in block
     assert functions(tree) == [
-        re.sub("^pytest_", "pytest_devices_", name) for name in functions(original)
+        name if name in named else re.sub("^pytest_", "pytest_devices_", name)
+        for name in functions(original)
     ]
     specnames = re.findall(r'specname="(\w+)"', block)
-    assert specnames == hooks
+    assert len(specnames) == len(hooks)
+    assert set(specnames) >= set(hooks) - named
     assert len(hooks) >= 8
     assert "pytest_configure" in hooks
 

@@ -21,7 +21,7 @@ from kit import environment, write_tree
 from kit.forked_runs import Job, run_forked
 from kit.processes import run_process
 from kit.runs import PytestRun
-from layouts import LAYOUTS, Layout
+from layouts import LAYOUTS, TEST, Layout
 
 FAKE = Path(__file__).parent / "harness" / "fake_tensorflow.py"
 # pytest of an environment, and its version.
@@ -35,13 +35,13 @@ QUICK = (
 OPTIONS = ("--gpu-simulate", "2", "-p", "no:cacheprovider")
 
 
-def tests_of(layout: Layout) -> list[str]:
+def modules_of(layout: Layout) -> list[str]:
     return [path for path, text in layout.files.items() if "test_marked" in str(text)]
 
 
 def started(top: Path, layout: Layout) -> Iterator[tuple[str, Job]]:
     """Yield the ways to start pytest, and what each is called."""
-    test = next(path for path in tests_of(layout) if not path.startswith(("build/", "dist/")))
+    test = next(path for path in modules_of(layout) if not path.startswith(("build/", "dist/")))
     folder = posixpath.dirname(test)
     args = (*OPTIONS, *layout.args)
     yield "at the top", Job(top, args)
@@ -62,7 +62,7 @@ def make(top: Path, layout: Layout) -> str:
     return done.stdout + done.stderr
 
 
-def assert_active(name: str, way: str, done: PytestRun, layout: Layout) -> None:
+def assert_active(name: str, way: str, done: PytestRun) -> None:
     said = f"{name}, {way}: {done}"
     passed = {nodeid for nodeid, outcome in done.outcomes.items() if outcome == "passed"}
     assert done.returncode == 0, said
@@ -100,7 +100,7 @@ def run_layouts(folder: Path, names: list[str], env: str, fake: Path) -> None:
     wrong = []
     for (name, way, _), done in zip(jobs, runs, strict=True):
         try:
-            assert_active(name, way, done, LAYOUTS[name])
+            assert_active(name, way, done)
         except AssertionError as error:
             wrong.append(str(error))
     assert not wrong, "\n\n".join(wrong)
@@ -118,6 +118,33 @@ def test_the_harness_is_active_in_every_layout(
     names = [name for name, layout in LAYOUTS.items() if layout.newer <= PYTESTS[env]]
 
     run_layouts(tmp_path, names, env, fake_tensorflow)
+
+
+@pytest.mark.slow
+def test_each_project_of_a_monorepo_has_its_own(tmp_path: Path, fake_tensorflow: Path) -> None:
+    """Where each is a rootdir: the top is refused and names them, and each is right by itself."""
+    files = {
+        "a/pytest.ini": "[pytest]\n",
+        "a/tests/test_a.py": TEST,
+        "b/setup.cfg": "[tool:pytest]\n",
+        "b/p/test_b.py": TEST,
+    }
+    write_tree(tmp_path, {".git/HEAD": "", **files})
+    refused = run("init", tmp_path)
+    assert refused.code == 2
+    projects = [tmp_path / name for name in ("a", "b")]
+    assert all(f"{project.name}`" in refused.stderr for project in projects)
+    for project in projects:
+        assert run("init", project).code == 0
+
+    jobs = [Job(project, OPTIONS) for project in projects]
+    jobs += [Job(tmp_path, (*OPTIONS, test)) for test in files if test.endswith(".py")]
+    runs = run_forked(
+        environment("pytest-9"), jobs, path=[fake_tensorflow], env={"DIARY": "/dev/null"}
+    )
+
+    for done in runs:
+        assert_active("monorepo", "each", done)
 
 
 @pytest.mark.parametrize(
