@@ -135,6 +135,12 @@ def _shared(top: Path, path: str, block: str, record: Record | None) -> Change:
         return Change(path, Action.UPDATE, before, after)
     head, tail = before[: found[0]], before[found[1] :]
     change = _compared(path, before[len(head) : len(before) - len(tail)], block, record)
+    if change.action is Action.REFUSE and record is None:
+        reason = (
+            f"holds a block of devicegen that {FOLDER}/ does not know; restore {FOLDER}/, or take "
+            "the block out and run `devicegen init`"
+        )
+        change = replace(change, reason=reason)
     return replace(change, before=before, after=head + (change.after or b"") + tail)
 
 

@@ -68,10 +68,14 @@ def find_place(
     levels = _levels(facts, main)
     if wanted is not None:
         levels = [_wanted(levels, wanted)]
-    for level in levels:
-        if level.path in facts.harnesses:
-            why = "a harness is there already, without a record"
-            return _place(facts, level, why, main, notes, config_edit)
+    ours = {each.path for each in facts.described if each.owner != "project"}
+    here = [level for level in levels if level.path in ours]
+    if len(here) > 1:
+        paths = " and ".join(level.path for level in here)
+        raise DevicegenError(f"{paths} hold a harness each, which stops pytest; delete one")
+    if here:
+        why = "a harness is there already, without a record"
+        return _place(facts, here[0], why, main, notes, config_edit)
     _refuse_noconftest(facts)
     _refuse_second_harness(facts, levels)
     found = [each for each in _choices(facts, levels, main) if not each.missed]

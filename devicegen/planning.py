@@ -52,8 +52,9 @@ def _render(top: Path, decisions: Decisions) -> str:
     text = render_conftest(decisions, __version__)
     if not decisions.shared:
         return text
+    file = top / decisions.conftest
     try:
-        owner, _ = decode_python((top / decisions.conftest).read_bytes())
+        owner, _ = decode_python(file.read_bytes() if file.is_file() else b"")
         return make_block(text, owner)
     except (DevicegenError, SyntaxError, ValueError) as error:
         raise DevicegenError(f"{decisions.conftest}: {error}") from error

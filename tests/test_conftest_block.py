@@ -253,6 +253,43 @@ def test_a_damaged_block_is_said(tmp_path: Path, damage, words: str) -> None:  #
     assert state(tmp_path) == before
 
 
+def test_a_conftest_that_is_gone_is_said(tmp_path: Path) -> None:
+    init_in(tmp_path, b"X = 1\n")
+    (tmp_path / PLACE).unlink()
+
+    done = run("upgrade", tmp_path)
+
+    assert done.code == 2
+    assert f"{PLACE}: was deleted; restore it from version control" in done.stderr
+
+
+def test_a_block_without_a_record_stays_where_it_is(tmp_path: Path) -> None:
+    files = {"pytest.ini": "[pytest]\n", "tests/test_a.py": TEST, "conftest.py": "X = 1\n"}
+    write_tree(tmp_path, {**files, "tests/conftest.py": "Y = 1\n"})
+    assert run("init", tmp_path).code == 0
+    record = tmp_path / RECORD
+    record.unlink()
+    (tmp_path / "conftest.py").unlink()  # now free, and pytest would load a second one there
+
+    again = run("init", tmp_path)
+
+    assert again.code == 0, again
+    assert "(a harness is there already, without a record)" in again.stdout
+    assert record.is_file()
+    assert not (tmp_path / "conftest.py").exists()
+
+    record.unlink()
+    block = (tmp_path / "tests/conftest.py").read_bytes()
+    write_tree(tmp_path, {"tests/conftest.py": block.replace(b"KIND", b"SORT")})
+    assert (
+        "holds a block of devicegen that .devicegen/ does not know" in run("init", tmp_path).stderr
+    )
+
+    write_tree(tmp_path, {"conftest.py": block})
+    done = run("init", tmp_path)
+    assert done.stderr.endswith("hold a harness each, which stops pytest; delete one\n"), done
+
+
 def test_a_record_names_the_block(tmp_path: Path) -> None:
     init_in(tmp_path, b"X = 1\n")
 

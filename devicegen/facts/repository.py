@@ -88,7 +88,10 @@ class RepoFacts:
     @property
     def given(self) -> Path:
         """The top as a person in the working folder would type it."""
-        return Path(os.path.relpath(self.top))
+        try:
+            return Path(os.path.relpath(self.top))
+        except ValueError:  # another drive
+            return self.top
 
 
 def find_top(path: Path) -> tuple[Path, str]:
