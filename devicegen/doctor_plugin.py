@@ -35,6 +35,7 @@ def _harnesses(config: Any) -> Iterator[tuple[str, Any]]:
 
 def pytest_configure(config: Any) -> None:
     """Note what was loaded before the options were parsed."""
+    ANSWER["is_worker"] = hasattr(config, "workerinput")
     ANSWER["harnesses"] = [path for path, _ in _harnesses(config)]
     ANSWER["options"] = [name for name in ("gpu_simulate",) if hasattr(config.option, name)]
     ANSWER["rootdir"] = str(config.rootpath)
@@ -85,6 +86,6 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 def pytest_unconfigure() -> None:
     """Write the answer."""
     file = os.environ.get("DEVICEGEN_DOCTOR")
-    if file and "PYTEST_XDIST_WORKER" not in os.environ:
+    if file and not ANSWER.get("is_worker"):
         with open(file, "w", encoding="utf-8") as stream:  # noqa: PTH123
             json.dump(ANSWER, stream)

@@ -19,6 +19,7 @@ from devicegen.errors import DevicegenError
 PLUGIN = "devicegen_doctor_plugin"
 ENVIRONMENTS = (".venv", "venv", "env")
 TIMEOUT_S = 600
+OF_A_RUN = ("PYTEST_XDIST_", "PYTEST_CURRENT_TEST", "PYTEST_GPU_ASSIGNED")
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,10 @@ def _run(
     source = Path(__file__).with_name("doctor_plugin.py")
     (folder / f"{PLUGIN}.py").write_bytes(source.read_bytes())
     path = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # Not what this very process would have from a pytest run that it is part of.
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(OF_A_RUN)}
     environ = {
-        **os.environ,
+        **kept,
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONDONTWRITEBYTECODE": "1",
         "DEVICEGEN_DOCTOR": str(folder / "answer.json"),
