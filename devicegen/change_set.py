@@ -14,6 +14,7 @@ from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RECORD
 from devicegen.marker_registry import add_markers
 from devicegen.marker_renewal import markers_of, renew_markers
+from devicegen.owned_block import plan_block
 from devicegen.owned_file import Owned, plan_owned
 from devicegen.record import FOLDER, Record
 
@@ -70,20 +71,21 @@ def plan_changes(
 ) -> ChangeSet:
     """Compare what was rendered with what is on disk and with what an earlier run wrote.
 
-    ``texts`` maps each path that we own to its rendered text; ``restore`` tells that one which
-    the user deleted is to come back. ``new_record`` is the record as it is to be where all goes
-    well; its registry is dropped where the configuration cannot be edited, and it stays at the
-    old version for a file that is not clean afterwards.
+    ``texts`` maps each path that we own to its rendered text, or to the block that goes in there;
+    ``restore`` tells that one which the user deleted is to come back. ``new_record`` is the record
+    as it is to be where all goes well; its registry is dropped where the configuration cannot be
+    edited, and it stays at the old version for a file that is not clean afterwards.
     """
+    plan = plan_block if decisions.shared else plan_owned
     owned = tuple(
-        plan_owned(top, path, text, record, new_record.version, restore=restore)
+        plan(top, path, text, record, new_record.version, restore=restore)
         for path, text in texts.items()
     )
     changes = [each.change for each in owned]
     notes = [note for each in owned for note in each.notes]
     if decisions.registry is not None:
         try:
-            changes.append(_registry(top, decisions.registry, config, record))
+            changes.append(_registry(top, decisions, decisions.registry, config, record))
         except CannotEdit as error:
             notes.append(str(error))
             new_record = replace(new_record, registry=None)
@@ -103,8 +105,12 @@ def _as_it_is_to_be(new: Record, old: Record | None, owned: tuple[Owned, ...]) -
     return replace(new, pristine=pristine, pending=pending)
 
 
-def _registry(top: Path, path: str, config: PytestConfig, record: Record | None) -> Change:
+def _registry(
+    top: Path, decisions: Decisions, path: str, config: PytestConfig, record: Record | None
+) -> Change:
     before, obstacle = on_disk(top, path)
+    if before is None and not obstacle and decisions.adds_config:
+        return Change(path, Action.CREATE, None, add_markers("", config, MARKERS).encode())
     if obstacle or before is None:
         raise CannotEdit(f"{path}: {obstacle or 'is gone'}; the marker lines were not added")
     try:

@@ -69,6 +69,28 @@ AllowDirty = Annotated[
     bool,
     typer.Option("--allow-dirty", help="Write into edited files that git has not committed."),
 ]
+Split = Annotated[
+    bool | None,
+    typer.Option(
+        "--split/--no-split",
+        help="Split each GPU into two logical devices. [default: unless the project sets it up]",
+    ),
+]
+KeepDeviceSetup = Annotated[
+    bool,
+    typer.Option(
+        "--keep-device-setup",
+        help="Go on where the project masks or maps GPUs itself; it must be taken out later.",
+    ),
+]
+ConftestPath = Annotated[
+    str | None,
+    typer.Option(
+        "--conftest",
+        metavar="PATH",
+        help="Where the harness goes, relative to the top. [default: where it works best]",
+    ),
+]
 
 
 def _print_version(value: bool) -> None:
@@ -98,12 +120,24 @@ def _init(
     config_edit: ConfigEdit = None,
     templates: Templates = None,
     no_templates: NoTemplates = False,
+    split: Split = None,
+    conftest: ConftestPath = None,
+    keep_device_setup: KeepDeviceSetup = False,
 ) -> None:
     from devicegen.commands.init import init
+    from devicegen.decisions import Asked
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, "" if no_templates else templates)
-    raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
+    answers = Answers(
+        xdist,
+        memory_limit_mb,
+        config_edit,
+        rocm,
+        "" if no_templates else templates,
+        split,
+    )
+    asked = Asked(conftest, keep_device_setup)
+    raise typer.Exit(init(path, answers, asked, dry_run=dry_run, diff=diff))
 
 
 @app.command("upgrade", help="Merge newer templates or other answers into what was written.")
@@ -117,6 +151,7 @@ def _upgrade(
     config_edit: ConfigEdit = None,
     templates: Templates = None,
     no_templates: NoTemplates = False,
+    split: Split = None,
     restore: Annotated[
         bool, typer.Option("--restore", help="Bring back the harness that was deleted.")
     ] = False,
@@ -125,7 +160,14 @@ def _upgrade(
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, "" if no_templates else templates)
+    answers = Answers(
+        xdist,
+        memory_limit_mb,
+        config_edit,
+        rocm,
+        "" if no_templates else templates,
+        split,
+    )
     raise typer.Exit(
         upgrade(
             path,
@@ -165,6 +207,34 @@ def _eject(
     from devicegen.commands.eject import eject
 
     raise typer.Exit(eject(path, dry_run=dry_run, diff=diff, allow_dirty=allow_dirty))
+
+
+@app.command("inspect", help="Say what is found here and what init would decide, and why.")
+def _inspect(
+    path: PathArgument = Path(),
+    json: Annotated[bool, typer.Option("--json", help="As JSON, with all lists in full.")] = False,
+    json_schema: Annotated[
+        bool, typer.Option("--json-schema", help="Print the JSON Schema of --json.")
+    ] = False,
+) -> None:
+    from devicegen.commands.inspect import inspect, print_schema
+
+    raise typer.Exit(print_schema() if json_schema else inspect(path, as_json_text=json))
+
+
+@app.command("doctor", help="Is the harness active in the target's pytest? Exit 1 when not.")
+def _doctor(
+    path: PathArgument = Path(),
+    python: Annotated[
+        str | None, typer.Option("--python", help="The interpreter that runs the tests.")
+    ] = None,
+    workers: Annotated[
+        int, typer.Option("-n", min=0, help="Show the mapping for this many xdist workers.")
+    ] = 2,
+) -> None:
+    from devicegen.commands.doctor import doctor
+
+    raise typer.Exit(doctor(path, python=python, workers=workers))
 
 
 def main(args: Sequence[str] | None = None) -> None:

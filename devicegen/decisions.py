@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
 from typing import Literal
 
-from devicegen.errors import DevicegenError
-from devicegen.facts.pytest_config import ALWAYS_IN_FORCE
+from devicegen.competing import first_own_split, notes_about, refuse_competing
+from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
+from devicegen.fitness import refuse_unfit
+from devicegen.placement import Place, find_place
 from devicegen.record import Answers, Record
 
 # The lowest Python that the harness is made for; its syntax runs on older ones too.
@@ -28,6 +28,9 @@ MARKERS = (
 )
 
 
+NO_CONFIG = PytestConfig()
+
+
 @dataclass(frozen=True)
 class Decision:
     """One answer as a person reads it: what was decided on, the answer, and why."""
@@ -41,7 +44,10 @@ class Decision:
 class Decisions:
     """Every answer that rendering and writing need; ``listed`` holds them with their reasons.
 
-    ``registry`` is the configuration file that the marker lines go into, None for none.
+    ``registry`` is the configuration file that the marker lines go into, None for none;
+    ``config`` is how pytest reads it, ``adds_config`` that it does not count yet. ``shared``
+    means that ``conftest`` is the project's own and gets a block; without ``split`` the project
+    sets its cards up itself. ``notes`` are lines about what the answers do not reach.
     """
 
     conftest: str
@@ -51,23 +57,44 @@ class Decisions:
     memory_limit_mb: int | None
     rocm: bool
     listed: tuple[Decision, ...]
+    shared: bool = False
+    split: bool = True
+    config: PytestConfig = NO_CONFIG
+    adds_config: bool = False
+    notes: tuple[str, ...] = ()
 
 
-def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisions:
+@dataclass(frozen=True)
+class Asked:
+    """What is asked for one call, and recorded by what it leads to, not as an answer."""
+
+    conftest: str | None = None
+    keep_device_setup: bool = False
+
+
+NOTHING_ASKED = Asked()
+
+
+def decide(
+    facts: RepoFacts, answers: Answers, record: Record | None, asked: Asked = NOTHING_ASKED
+) -> Decisions:
     """Decide everything that ``init`` and ``upgrade`` need.
 
-    ``answers`` are the command line's; an earlier ``record`` keeps its place. Raises
-    ``DevicegenError`` where the harness is of no use or has no place in this repository.
+    ``answers`` are the command line's; an earlier ``record`` keeps its place, ``asked`` may name
+    one. Raises ``DevicegenError`` where the harness is of no use or has no place here.
     """
-    _refuse_without_tensorflow(facts)
-    conftest, conftest_why = _place(facts, record)
-    registry, registry_why = _registry(facts, answers)
+    refuse_unfit(facts, is_asked=record is not None or asked.conftest is not None)
+    place = find_place(facts, record, asked.conftest, config_edit=answers.config_edit is not False)
+    if record is None and not asked.keep_device_setup:
+        refuse_competing(facts.device_setups)
+    split, split_why = _split(facts, answers)
+    registry, registry_why = _registry(place, answers)
     api, api_why = _logical_device_api(facts)
     xdist, xdist_why = _xdist(facts, answers)
     limit, limit_why = _memory_limit(answers)
     rocm, rocm_why = _rocm(facts, answers)
     return Decisions(
-        conftest=conftest,
+        conftest=place.path,
         registry=registry,
         logical_device_api=api,
         xdist=xdist,
@@ -76,93 +103,30 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
             Decision("framework", "TensorFlow", _tensorflow_why(facts)),
-            Decision("harness", conftest, conftest_why),
+            Decision("harness", place.path, place.reason),
             Decision("marker registry", registry or "in the harness only", registry_why),
             Decision("logical-device API", _api_names(api), api_why),
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
-            Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
+            Decision("GPUs", "split in two" if split else "mapped, not split", split_why),
+            Decision("memory limit", _limit(limit, split), limit_why if split else split_why),
             Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
+        shared=place.shared,
+        split=split,
+        config=place.config,
+        adds_config=place.adds_config,
+        notes=(*place.notes, *(() if record else notes_about(facts.device_setups, split))),
     )
 
 
-def _refuse_without_tensorflow(facts: RepoFacts) -> None:
-    versions = facts.tensorflow
-    if not versions.where and not facts.tensorflow_imports:
-        raise DevicegenError(
-            f"{facts.top}: TensorFlow is neither required nor imported here; devicegen writes "
-            "harnesses for TensorFlow only so far"
-        )
-    if versions.where and not versions.admits_2x:
-        raise DevicegenError(
-            f"{versions.where[0]}: the requirement admits no TensorFlow 2; the harness needs "
-            "TensorFlow 2, so raise the requirement first"
-        )
-    if not facts.test_files:
-        patterns = ", ".join(facts.pytest_config.python_files)
-        raise DevicegenError(
-            f"{facts.top}: no test file ({patterns}) here; write a first test, then run "
-            "`devicegen init` again"
-        )
-
-
-def _place(facts: RepoFacts, record: Record | None) -> tuple[str, str]:
-    """Choose a level where pytest loads the harness before it parses options.
-
-    That holds for the top; for a folder that is named ``test*`` at the top; and, under ``pytest``
-    without arguments, for one that holds a testpath:
-    https://docs.pytest.org/en/stable/how-to/writing_plugins.html (discovery order at startup)
-    """
-    if record and record.paths:
-        return record.paths[0], "where the record says it is"
-    levels = _levels(facts)
-    for path in levels:
-        if path in facts.harnesses:
-            return path, "a harness is there already, without a record"
-    taken = set(facts.conftests)
-    for path, reason in levels.items():
-        if path not in taken:
-            owned = [other for other in levels if other in taken]
-            others = f"; {' and '.join(owned)} is the project's own" if owned else ""
-            return path, f"{reason}{others}"
-    raise DevicegenError(
-        f"{', '.join(levels)}: taken by the project, and pytest loads no other level in time; "
-        "move a conftest away first (adding to an existing one is not supported yet)"
-    )
-
-
-def _levels(facts: RepoFacts) -> dict[str, str]:
-    """Return the conftests that pytest loads in time, the best first, and why."""
-    folder = _common_folder(facts)
-    count = len(facts.test_files)
-    tests = "the only test file is there" if count == 1 else f"all {count} test files are there"
-    top = {"conftest.py": "pytest loads the top's conftest at its start"}
-    if folder is None:
-        return {"conftest.py": f"the test files share no folder at the top; {top['conftest.py']}"}
-    if folder.startswith("test"):
-        return {f"{folder}/conftest.py": f"{tests}, and pytest loads test*/conftest.py"} | top
-    config = facts.pytest_config
-    roots = [PurePosixPath(path).parts[:1] for path in config.testpaths]
-    if any(root and fnmatchcase(folder, root[0]) for root in roots):
-        return top | {f"{folder}/conftest.py": f"{tests}, and testpaths ({config.path}) names it"}
-    return top
-
-
-def _common_folder(facts: RepoFacts) -> str | None:
-    """Return the one top-level folder that holds all tests."""
-    folders = {name.split("/")[0] for name in facts.test_files}
-    folder = folders.pop()
-    if folders or folder in facts.test_files or not folder.isprintable():
-        return None
-    return folder
-
-
-def _registry(facts: RepoFacts, answers: Answers) -> tuple[str | None, str]:
-    config = facts.pytest_config
+def _registry(place: Place, answers: Answers) -> tuple[str | None, str]:
+    config = place.config
     if answers.config_edit is False:
         return None, "--no-config-edit; pytest_configure registers the markers"
-    if config.path is None or (config.table is None and config.path not in ALWAYS_IN_FORCE):
+    if place.adds_config:
+        return config.path, place.config_reason
+    if not config.is_in_force:
         why = config.problem or "no pytest configuration is in force"
         return None, f"{why}; pytest_configure registers the markers"
     return config.path, f"the configuration in force ({config.path}:{config.line})"
@@ -208,6 +172,21 @@ def _rocm(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
     return False, "tensorflow-rocm is not required here; --rocm finds them all the same"
 
 
+def _limit(limit: int | None, split: bool) -> str:
+    if not split:
+        return "left to the project"
+    return f"{limit} MB" if limit else "fitted to the card"
+
+
+def _split(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
+    if answers.split is not None:
+        return answers.split, "--split" if answers.split else "--no-split"
+    own = first_own_split(facts.device_setups)
+    if own is None:
+        return True, "two logical devices each; --no-split leaves them whole"
+    return False, f"the project sets them up itself ({own.where}: {own.source})"
+
+
 def _python(facts: RepoFacts) -> str:
     floor = facts.python_floor.version
     return f"{floor[0]}.{floor[1]} and newer" if floor else "3.9 and newer"
@@ -224,9 +203,12 @@ def _python_why(facts: RepoFacts) -> str:
 
 
 def _tensorflow_why(facts: RepoFacts) -> str:
-    if facts.tensorflow.where:
-        return f"required{_places(facts.tensorflow.where)}"
-    return f"imported{_places(facts.tensorflow_imports)}"
+    where = facts.tensorflow.where or facts.tensorflow_imports
+    said = f"{'required' if facts.tensorflow.where else 'imported'}{_places(where)}"
+    if not facts.beside_tensorflow:
+        return said
+    others = " and ".join(f"{name} ({place})" for name, place in facts.beside_tensorflow)
+    return f"{said}; not for {others}: their tests get no scope"
 
 
 def _places(where: tuple[Location, ...]) -> str:

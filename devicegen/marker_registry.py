@@ -138,7 +138,7 @@ def _toml_without_markers(text: str, config: PytestConfig) -> str:
 
 def _ini_without_markers(text: str, config: PytestConfig) -> str:
     sections = {name: dict(values) for name, values in parse_ini(text).sections.items()}
-    sections.setdefault(config.table or "pytest", {}).pop("markers", None)
+    sections.setdefault(config.table or _new_section(config), {}).pop("markers", None)
     return repr(sections)
 
 
@@ -354,7 +354,7 @@ def _render_toml(
 def _ini_splices(text: str, config: PytestConfig, lines: Sequence[str]) -> Iterator[_Splice]:
     """Yield the place after the last line of the markers, of the section, or of the file."""
     if config.table is None:
-        rendered = _render_ini(lines, header="pytest", new_key=True)
+        rendered = _render_ini(lines, header=_new_section(config), new_key=True)
         yield _whole_lines(text, len(text), _set_apart(text, rendered))
         return
     parsed = parse_ini(text)
@@ -401,6 +401,10 @@ def _ini_indent(physical: Sequence[str]) -> str:
         if line.strip() and line[0] in " \t" and line.lstrip()[0] not in "#;":
             return line[: len(line) - len(line.lstrip())]
     return ""
+
+
+def _new_section(config: PytestConfig) -> str:
+    return "tool:pytest" if config.path == "setup.cfg" else "pytest"
 
 
 def _render_ini(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 
+from devicegen.conftest_block import PREFIX
 from devicegen.facts.pytest_config import PytestConfig, marker_name, registered_markers
 from devicegen.marker_registry import changes_markers_only
 from devicegen.python_code import NOT_PYTHON
@@ -12,14 +14,21 @@ from devicegen.templates_folder import toml_string
 
 
 def markers_of(harness: str) -> tuple[str, ...]:
-    """Return the marker lines that a harness registers, as its ``MARKERS`` has them."""
+    """Return the marker lines that a harness registers, as its ``MARKERS`` has them.
+
+    In a block the name may be another, where the project has one of its own.
+    """
     try:
         for node in ast.parse(harness).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MARKERS":
+            if isinstance(node, ast.Assign) and _is_markers(ast.unparse(node.targets[0])):
                 return tuple(str(line) for line in ast.literal_eval(node.value))
     except NOT_PYTHON:
         pass
     return ()
+
+
+def _is_markers(name: str) -> bool:
+    return re.fullmatch(rf"({PREFIX.upper()}_)?MARKERS_*", name) is not None
 
 
 def renew_markers(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from devicegen.conftest_block import block_text, find_block, is_block
 from devicegen.disk import decoded, on_disk
 from devicegen.errors import DevicegenError
 from devicegen.facts.repository import RepoFacts, is_harness
@@ -21,7 +22,8 @@ def follow_moved(record: Record, facts: RepoFacts) -> tuple[Record, tuple[str, .
     """Return the record with each harness where it is now, and lines that say so.
 
     A harness has moved when there is none at its path, and one other ``conftest.py`` of the
-    repository holds most of what was written. Raises ``DevicegenError`` where several do.
+    repository holds most of what was written; a block, where one does in a block. Raises
+    ``DevicegenError`` where several do.
     """
     notes = []
     for path, base in record.pristine.items():
@@ -50,14 +52,30 @@ def _is_harness_at(top: Path, path: str, base: str) -> bool:
     data, obstacle = on_disk(top, path)
     if obstacle:
         return True  # whatever it is, it is refused by name
+    if is_block(base):
+        return data is not None and _block_of(data) != ""
     text = decoded(data) if data is not None else ""
     return text is None or is_harness(text) or likeness(base, text) >= LEAST_LIKENESS
 
 
 def _holds(top: Path, path: str, base: str) -> bool:
     data, obstacle = on_disk(top, path)
-    text = None if data is None or obstacle else decoded(data)
+    if data is None or obstacle:
+        return False
+    block = _block_of(data)
+    if is_block(base):
+        return bool(block) and (block is None or likeness(base, block) >= LEAST_LIKENESS)
+    text = None if block else decoded(data)
     return text is not None and is_harness(text) and likeness(base, text) >= LEAST_LIKENESS
+
+
+def _block_of(data: bytes) -> str | None:
+    """Return the text of the block in a file, "" where there is none, None for a broken one."""
+    try:
+        place = find_block(data)
+        return block_text(data, place) if place else ""
+    except (DevicegenError, ValueError):
+        return None
 
 
 def _renamed(table: Mapping[str, T], old: str, new: str) -> dict[str, T]:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 from devicegen import __version__
 from devicegen.change_set import ChangeSet, plan_changes
-from devicegen.decisions import Decision, Decisions, decide
+from devicegen.conftest_block import find_block, make_block
+from devicegen.decisions import NOTHING_ASKED, Asked, Decision, Decisions, decide
+from devicegen.disk import on_disk
 from devicegen.errors import DevicegenError
+from devicegen.facts.conftests import decode_python
 from devicegen.facts.repository import RepoFacts, find_top, gather_facts
 from devicegen.journal import clear, refuse_unfinished
 from devicegen.moved import follow_moved
@@ -36,6 +39,7 @@ class Plan:
 def make_plan(
     path: Path,
     answers: Answers,
+    asked: Asked = NOTHING_ASKED,
     *,
     needs_record: bool = False,
     writes: bool = False,
@@ -43,7 +47,8 @@ def make_plan(
 ) -> Plan:
     """Go from facts to a change set; write nothing.
 
-    ``answers`` are the command line's; those of the record are used where none is given.
+    ``answers`` are the command line's; those of the record are used where none is given, and
+    ``asked`` is what holds for this call only.
     ``writes`` tells that the change set will be applied: what a run that died has left is put
     back first, and otherwise refused. ``restore`` brings back what the user deleted. Raises
     ``DevicegenError`` where there is no way, also for a missing record that the verb needs.
@@ -61,17 +66,19 @@ def make_plan(
     if record is not None:
         record, moved = follow_moved(record, facts)
         notes += moved
-    decisions = decide(facts, answers, record)
+    decisions = decide(facts, answers, record, asked)
     text, overrides = _render(decisions, answers, facts.top)
     if overrides is not None:
         listed = (*decisions.listed, _overrides_in_words(overrides))
         decisions = replace(decisions, listed=listed)
         notes += changed_since(overrides, record.overrides if record is not None else {})
+    if decisions.shared:
+        text = _as_block(text, facts.top, decisions.conftest)
     texts = {decisions.conftest: text}
     hashes = overrides.hashes() if overrides is not None else {}
     new_record = Record(__version__, answers, texts, decisions.registry, overrides=hashes)
     change_set = plan_changes(
-        facts.top, texts, decisions, facts.pytest_config, record, new_record, restore=restore
+        facts.top, texts, decisions, decisions.config, record, new_record, restore=restore
     )
     change_set = replace(change_set, notes=(*notes, *change_set.notes))
     return Plan(facts, record, decisions, change_set)
@@ -86,3 +93,16 @@ def _render(decisions: Decisions, answers: Answers, top: Path) -> tuple[str, Ove
 
 def _overrides_in_words(overrides: Overrides) -> Decision:
     return Decision("templates", overrides.shown, f"instead of {', '.join(overrides.names)}")
+
+
+def _as_block(text: str, top: Path, path: str) -> str:
+    """Make a block of the harness that fits into the conftest at ``path``."""
+    data, _ = on_disk(top, path)
+    try:
+        find_block(data or b"")
+    except DevicegenError:
+        return make_block(text, "")  # nothing is written there, and the change set says why
+    try:
+        return make_block(text, decode_python(data or b"")[0])
+    except (DevicegenError, SyntaxError, ValueError) as error:
+        raise DevicegenError(f"{path}: {error}") from error

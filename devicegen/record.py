@@ -44,6 +44,7 @@ class Answers:
     config_edit: bool | None = None
     rocm: bool | None = None
     templates: str | None = None  # "": none any more
+    split: bool | None = None
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
@@ -275,6 +276,7 @@ def _answers(table: Mapping[str, object]) -> Answers:
         "config_edit": bool,
         "rocm": bool,
         "templates": str,
+        "split": bool,
     }
     for name, value in table.items():
         if type(value) is not kinds.get(name) or (type(value) is int and value < 0):

@@ -34,6 +34,7 @@ def render_conftest(decisions: Decisions, version: str, overrides: Path | None =
             markers=MARKERS,
             tf_config=LOGICAL_DEVICE_NAMES[decisions.logical_device_api],
             xdist=decisions.xdist,
+            split=decisions.split,
             memory_limit_mb=decisions.memory_limit_mb,
             rocm=decisions.rocm,
         )

@@ -23,7 +23,7 @@ def print_notes(plan: Plan) -> None:
     """Print what could not be read or done, to stderr; none of it stops the run."""
     kept = [change for change in plan.change_set.changes if change.action is Action.KEEP]
     edited = [f"{change.path}: {change.reason}" for change in kept if change.reason]
-    for line in (*plan.facts.problems, *plan.change_set.notes, *edited):
+    for line in (*plan.facts.problems, *plan.decisions.notes, *plan.change_set.notes, *edited):
         warn(f"note: {line}")
 
 
@@ -66,9 +66,11 @@ def print_conflicts(change_set: ChangeSet) -> None:
 def refuse_uncommitted(top: Path, change_set: ChangeSet, *, allow_dirty: bool) -> bool:
     """Print which files git could not give back once they are written; tell whether to stop.
 
-    A file of ours that holds nothing but what devicegen wrote is none of them.
+    A file that holds nothing but what devicegen wrote is none of them.
     """
-    unedited = {each.change.path for each in change_set.owned if not each.is_edited}
+    unedited = {
+        each.change.path for each in change_set.owned if not (each.is_edited or each.is_shared)
+    }
     paths = [change.path for change in change_set.of_the_project if change.before is not None]
     dirty = uncommitted(top, [path for path in paths if path not in unedited])
     for path in dirty:

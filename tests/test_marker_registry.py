@@ -480,6 +480,29 @@ def test_an_edit_that_reads_back_wrong_is_not_made(
         splice_with(name, WRONG[wrong][name], monkeypatch)
 
 
+NO_SECTION = {
+    "setup.cfg": ("[metadata]\r\nname = x", "[tool:pytest]"),
+    "tox.ini": ("[tox]\nenvlist = py\n\n", "[pytest]"),
+    "pytest.ini": ("", "[pytest]"),
+    "pyproject.toml": ("[project]\nname = 'x'\n", "[tool.pytest.ini_options]"),
+}
+
+
+@pytest.mark.parametrize("name", NO_SECTION)
+def test_a_section_where_there_is_none(tmp_path: Path, name: str) -> None:
+    text, header = NO_SECTION[name]
+    config = PytestConfig(path=name, syntax="toml" if name.endswith("toml") else "ini")
+
+    new = add_markers(text, config, LINES)
+
+    assert new.startswith(text)
+    assert header in new
+    assert new.count("\n") == new.count("\r\n") or "\r" not in text
+    (tmp_path / name).write_bytes(new.encode())
+    written = read_pytest_config(tmp_path)
+    assert (written.path, written.markers, written.is_in_force) == (name, LINES, True)
+
+
 @pytest.mark.parametrize("line", ["two\nlines", " indented: x", "cr\rline", ""])
 @pytest.mark.parametrize("name", ["pytest.ini", "pytest.toml"])
 def test_a_line_that_reads_back_differently_is_refused(

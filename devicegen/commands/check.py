@@ -59,7 +59,7 @@ def _of_our_file(owned: Owned, plan: Plan, *, strict: bool) -> Iterator[Finding]
     if change.action is Action.REFUSE and change.conflicts:
         for line in change.conflicts:
             yield Finding(FAIL, f"{change.path}:{line}", "conflict markers; resolve them")
-    elif change.action is Action.REFUSE or change.after is None:
+    elif change.action is Action.REFUSE or owned.is_deleted:
         yield Finding(FAIL, change.path, change.reason)
     else:
         yield _currency(owned, plan)

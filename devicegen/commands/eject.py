@@ -9,10 +9,12 @@ from devicegen import __version__
 from devicegen.apply import apply_changes
 from devicegen.change import Action, Change
 from devicegen.change_set import ChangeSet
+from devicegen.conftest_block import between_marks, block_text, find_block, with_block
 from devicegen.console import say, warn
 from devicegen.disk import as_it_was_saved, decoded, on_disk
 from devicegen.errors import DevicegenError
-from devicegen.facts.repository import HARNESS_LINE, RECORD, find_top, gather_facts
+from devicegen.facts.conftests import HARNESS_LINE
+from devicegen.facts.repository import RECORD, find_top, gather_facts
 from devicegen.journal import clear, refuse_unfinished
 from devicegen.merge import conflict_lines
 from devicegen.moved import follow_moved
@@ -60,6 +62,8 @@ def eject(path: Path, *, dry_run: bool, diff: bool, allow_dirty: bool) -> int:
 
 def _without_header(top: Path, path: str, record: Record) -> Owned:
     before, obstacle = on_disk(top, path)
+    if before is not None and not obstacle and _has_block(path, before):
+        return _without_marks(path, before, record)
     text = None if before is None or obstacle else decoded(before)
     if before is None or text is None:
         return Owned(Change(path, Action.KEEP, before, before))
@@ -70,6 +74,32 @@ def _without_header(top: Path, path: str, record: Record) -> Owned:
     action = Action.KEEP if after == before else Action.UPDATE
     is_edited = plain != record.pristine.get(path)
     return Owned(Change(path, action, before, after), is_edited=is_edited)
+
+
+def _has_block(path: str, data: bytes) -> bool:
+    try:
+        return find_block(data) is not None
+    except DevicegenError as error:
+        raise DevicegenError(f"{path}: {error}") from error
+
+
+def _without_marks(path: str, before: bytes, record: Record) -> Owned:
+    """Leave the code of a block where it is, in the project's conftest."""
+    start, end = find_block(before) or (0, 0)
+    try:
+        block = block_text(before, (start, end))
+    except ValueError as error:
+        raise DevicegenError(f"{path}: {error}") from error
+    if places := conflict_lines(block):
+        line = len(before[:start].splitlines()) + places[0]
+        raise DevicegenError(f"{path}:{line}: conflict markers; resolve them first")
+    written = record.pristine.get(path, "")
+    code = _anonymous(between_marks(block), between_marks(written))
+    if not before[end:].strip():
+        code = code.rstrip() + "\n"
+    after = with_block(before, code)
+    is_edited = block != written
+    return Owned(Change(path, Action.UPDATE, before, after), is_edited=is_edited, is_shared=True)
 
 
 def _anonymous(text: str, base: str) -> str:

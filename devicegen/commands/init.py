@@ -6,6 +6,7 @@ from pathlib import Path
 
 from devicegen.apply import apply_changes
 from devicegen.console import say, warn
+from devicegen.decisions import NOTHING_ASKED, Asked
 from devicegen.git_state import uncommitted
 from devicegen.planning import make_plan
 from devicegen.record import Answers
@@ -18,12 +19,14 @@ from devicegen.reporting import (
 )
 
 
-def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
+def init(
+    path: Path, answers: Answers, asked: Asked = NOTHING_ASKED, *, dry_run: bool, diff: bool
+) -> int:
     """Write the harness, the marker registry and the record into the repository at ``path``.
 
     Returns 0 when done, or when there was nothing to do; 2 when refused, with nothing written.
     """
-    plan = make_plan(path, answers, writes=not (dry_run or diff))
+    plan = make_plan(path, answers, asked, writes=not (dry_run or diff))
     changes = plan.change_set
     print_notes(plan)
     if diff:
@@ -34,7 +37,7 @@ def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
     if changes.refused:
         print_refused(changes)
         return 2
-    if any(each.change.after is None for each in changes.owned):
+    if any(each.is_deleted for each in changes.owned):
         return 2  # deleted, which was noted
     if plan.record is not None and changes.written:
         warn(

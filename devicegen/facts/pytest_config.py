@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,9 @@ CONFIG_FILES = (
 ALWAYS_IN_FORCE = CONFIG_FILES[:4]
 INI_OPTIONS = "tool.pytest.ini_options"
 DEFAULT_PYTHON_FILES = ("test_*.py", "*_test.py")
+DEFAULT_NORECURSEDIRS = (
+    "*.egg", ".*", "_darcs", "build", "CVS", "dist", "node_modules", "venv", "{arch}",
+)  # fmt: skip
 BOM = "\N{BYTE ORDER MARK}"
 
 
@@ -52,9 +55,36 @@ class PytestConfig:
     syntax: Literal["toml", "ini"] | None = None
     testpaths: tuple[str, ...] = ()
     python_files: tuple[str, ...] = DEFAULT_PYTHON_FILES
+    python_classes: tuple[str, ...] = ("Test",)
+    python_functions: tuple[str, ...] = ("test",)
     markers: tuple[str, ...] = ()
     addopts: tuple[str, ...] = ()
+    norecursedirs: tuple[str, ...] = DEFAULT_NORECURSEDIRS
+    pythonpath: tuple[str, ...] = ()
+    strict_markers: bool = False
+    minversion: tuple[int, int] | None = None
+    above: bool = False
     problem: str | None = None
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether a file at the top says something to pytest; a bare pyproject.toml does not."""
+        return self.path is not None and (self.table is not None or self.path in ALWAYS_IN_FORCE)
+
+    @property
+    def is_above(self) -> bool:
+        """Whether a file above the top is in force."""
+        return self.path is None and self.above
+
+    def options(self, *names: str) -> list[str]:
+        """Return the values that addopts give an option, in order."""
+        words = [word.partition("=") for word in self.addopts]
+        following = [*self.addopts[1:], ""]
+        return [
+            value if equals else after
+            for (name, equals, value), after in zip(words, following, strict=False)
+            if name in names
+        ]
 
 
 @dataclass(frozen=True)
@@ -96,6 +126,27 @@ def read_pytest_config(top: Path) -> PytestConfig:
     except _Stop as stop:
         return PytestConfig(problem=stop.words(top))
     return PytestConfig() if table is None else _config(table, top)
+
+
+def folders_with_config(top: Path, folders: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return the folders that hold a configuration in force there, and the bare ones.
+
+    ``folders`` are relative to ``top``; a bare one has a pyproject.toml without a table for
+    pytest and nothing else. A file at which pytest stops counts as a configuration.
+    """
+    configs, bare = set(), set()
+    for folder in folders:
+        try:
+            tables = [_table_in(top / folder / name) for name in CONFIG_FILES]
+        except _Stop:
+            configs.add(folder)
+            continue
+        found = [table for table in tables if table is not None]
+        if any(map(_counts, found)):
+            configs.add(folder)
+        elif found:
+            bare.add(folder)
+    return configs, bare
 
 
 def registered_markers(text: str, config: PytestConfig) -> tuple[str, ...]:
@@ -226,7 +277,7 @@ def _config(table: _Table, top: Path) -> PytestConfig:
     if table.file.parent != top:
         words = "above the repository's top, is what pytest finds; not ours to edit"
         note = _Stop(words, _line(table), table.file).words(top)
-        return replace(said, testpaths=(), problem=said.problem or note)
+        return replace(said, testpaths=(), problem=said.problem or note, above=True)
     return replace(
         said,
         path=table.file.name,
@@ -241,8 +292,14 @@ def _read_values(table: _Table, top: Path) -> PytestConfig:
         return PytestConfig(
             testpaths=_strings(table, "testpaths"),
             python_files=_strings(table, "python_files", DEFAULT_PYTHON_FILES),
+            python_classes=_strings(table, "python_classes", ("Test",)),
+            python_functions=_strings(table, "python_functions", ("test",)),
             markers=_strings(table, "markers"),
             addopts=_strings(table, "addopts"),
+            norecursedirs=_strings(table, "norecursedirs", DEFAULT_NORECURSEDIRS),
+            pythonpath=_strings(table, "pythonpath"),
+            minversion=_version(table),
+            strict_markers=_says_yes(table, "strict_markers") or _says_yes(table, "strict"),
         )
     except _Stop as stop:
         stop.file = table.file
@@ -262,6 +319,16 @@ def _strings(table: _Table, key: str, default: tuple[str, ...] = ()) -> tuple[st
     if not all(isinstance(item, str) for item in value):
         raise _Stop(f"{key} must hold strings only", _line(table, key))
     return tuple(value)
+
+
+def _says_yes(table: _Table, key: str) -> bool:
+    """Read an option of pytest 9 that is true or false."""
+    return str(table.values.get(key, "")).lower() in ("true", "1", "yes", "on")
+
+
+def _version(table: _Table) -> tuple[int, int] | None:
+    found = re.match(r"\s*(\d+)(?:\.(\d+))?", str(table.values.get("minversion", "")))
+    return (int(found[1]), int(found[2] or 0)) if found else None
 
 
 def _split(table: _Table, key: str, value: str) -> tuple[str, ...]:

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+import os
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
+
 from devicegen.errors import DevicegenError
-from devicegen.facts.pytest_config import PytestConfig, read_pytest_config
-from devicegen.facts.pytest_modules import list_test_files
-from devicegen.facts.requirements import PythonFloor, read_requirements
+from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
+from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
+from devicegen.facts.device_setup import DeviceSetup, read_device_setups
+from devicegen.facts.frameworks import Framework, read_frameworks, required_beside
+from devicegen.facts.import_path import harms_of_new_conftests
+from devicegen.facts.pytest_config import (
+    PytestConfig,
+    folders_with_config,
+    read_pytest_config,
+)
+from devicegen.facts.pytest_modules import list_test_files, roots_of
+from devicegen.facts.pytest_startup import Layout
+from devicegen.facts.pytest_use import other_test_runner, pytest_use
+from devicegen.facts.requirements import PythonFloor, Requirements, read_requirements
 from devicegen.facts.source_tree import Location, SourceTree
 from devicegen.facts.tensorflow_use import (
     TensorFlowVersions,
     rocm_requirements,
-    tensorflow_imports,
+    scan_python,
     tensorflow_versions,
 )
+from devicegen.facts.version_ranges import lowest_admitted
 from devicegen.facts.xdist_use import xdist_mentions
 
 RECORD = ".devicegen/record.toml"
 # What marks the top of a project, the strongest first where a folder holds several.
 TOP_MARKS = (RECORD, ".git", "pyproject.toml", "setup.py", "setup.cfg")
-# The line of its docstring by which a harness is known, whatever version wrote it.
-HARNESS_LINE = re.compile(r"^Written by devicegen \S+ for this repository\b", re.MULTILINE)
+PYTEST_MARKS = ("pytest.ini", "pytest.toml", ".pytest.ini", ".pytest.toml", "tox.ini")
 
 
 @dataclass(frozen=True)
@@ -31,8 +46,15 @@ class RepoFacts:
     """What the repository's files say. Nothing of the target was imported or run.
 
     Paths are posix and relative to ``top``. ``top_reason`` says in words why ``top`` is the
-    top; ``harnesses`` are those of the ``conftests`` that devicegen wrote; ``problems`` are
-    lines about files that could not be read.
+    top; ``harnesses`` are those of the ``conftests`` that devicegen wrote, ``described`` says
+    more of each, ``hidden_conftests`` are on disk but not in the tree, and why; ``harness_above``
+    is the record of a harness whose runs include these tests. ``layout`` is what decides how
+    pytest starts, ``harms`` the folders where a new conftest would break imports, ``pytest_floor``
+    the oldest pytest asked for. ``device_setups`` is how the project handles devices itself.
+    ``other_frameworks`` are sought where TensorFlow is not used, ``beside_tensorflow`` are those
+    that are required too, ``other_test_runner`` says in
+    words what runs the tests where no ``pytest_use`` was found.
+    ``problems`` are lines about files that could not be read.
     """
 
     top: Path
@@ -41,12 +63,37 @@ class RepoFacts:
     test_files: tuple[str, ...]
     conftests: tuple[str, ...]
     harnesses: tuple[str, ...]
+    described: tuple[Conftest, ...]
+    hidden_conftests: Mapping[str, str] = field(repr=False)
+    harness_above: str | None
+    layout: Layout
+    files_at_top: frozenset[str]
+    harms: Mapping[str, str] = field(repr=False)
+    pytest_floor: tuple[int, int] | None
     tensorflow: TensorFlowVersions
     tensorflow_imports: tuple[Location, ...]
     rocm: tuple[Location, ...]
+    device_setups: tuple[DeviceSetup, ...]
+    other_frameworks: tuple[Framework, ...]
+    beside_tensorflow: tuple[tuple[str, Location], ...]
+    pytest_use: Location | None
+    other_test_runner: str | None
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
     problems: tuple[str, ...]
+
+    @property
+    def owned_conftests(self) -> dict[str, Conftest]:
+        """The conftests that the project wrote, with and without our block."""
+        return {each.path: each for each in self.described if each.owner != "devicegen"}
+
+    @property
+    def given(self) -> Path:
+        """The top as a person in the working folder would type it."""
+        try:
+            return Path(os.path.relpath(self.top))
+        except ValueError:  # another drive
+            return self.top
 
 
 def find_top(path: Path) -> tuple[Path, str]:
@@ -60,7 +107,8 @@ def find_top(path: Path) -> tuple[Path, str]:
         raise DevicegenError(f"{path}: {what}; give the folder of a repository")
     start = path.resolve()
     for folder in (start, *start.parents):
-        for mark in TOP_MARKS:
+        # A pytest configuration makes a rootdir; it counts for the folder that is named only.
+        for mark in (*TOP_MARKS, *(PYTEST_MARKS if folder == start else ())):
             if (folder / mark).exists():
                 return folder, f"it holds {mark}"
     return start, "the folder given; no folder above it holds a project file"
@@ -72,21 +120,107 @@ def gather_facts(path: Path) -> RepoFacts:
     tree = SourceTree.list(top)
     config = read_pytest_config(top)
     requirements = read_requirements(tree)
-    conftests = tuple(name for name in tree.files if name.split("/")[-1] == "conftest.py")
+    described = read_conftests(tree)
+    test_files = list_test_files(
+        tree,
+        config.python_files,
+        config.testpaths,
+        config.norecursedirs,
+        [posixpath.normpath(each) for each in config.options("--ignore")],
+    )
+    conftests = tuple(each.path for each in described)
+    folders = {above for test in test_files for above in _folders_above(test)}
+    versions = tensorflow_versions(requirements)
+    use = pytest_use(tree, config, requirements, test_files)
+    imports, device_files = scan_python(tree, DEVICE_WORDS)
     return RepoFacts(
         top=top,
         top_reason=top_reason,
         pytest_config=config,
-        test_files=list_test_files(tree, config.python_files, config.testpaths),
+        test_files=test_files,
         conftests=conftests,
-        harnesses=tuple(name for name in conftests if is_harness(tree.text(name) or "")),
-        tensorflow=tensorflow_versions(requirements),
-        tensorflow_imports=tensorflow_imports(tree),
+        harnesses=tuple(each.path for each in described if each.owner == "devicegen"),
+        described=described,
+        hidden_conftests=_hidden(top, test_files, conftests),
+        harness_above=_harness_above(top, test_files),
+        layout=_layout(tree, config, test_files, conftests),
+        files_at_top=frozenset(name for name in tree.files if "/" not in name),
+        harms=harms_of_new_conftests(tree, config, test_files, folders),
+        pytest_floor=_pytest_floor(config, requirements),
+        tensorflow=versions,
+        tensorflow_imports=imports,
         rocm=rocm_requirements(requirements),
+        device_setups=read_device_setups(tree, device_files, test_files),
+        other_frameworks=() if versions.where or imports else read_frameworks(tree, requirements),
+        beside_tensorflow=required_beside(requirements),
+        pytest_use=use,
+        other_test_runner=None if use else other_test_runner(tree, test_files),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
         problems=_problems(config, requirements.problems),
     )
+
+
+def _layout(
+    tree: SourceTree,
+    config: PytestConfig,
+    test_files: tuple[str, ...],
+    conftests: tuple[str, ...],
+) -> Layout:
+    folders = {above for test in test_files for above in _folders_above(test)}
+    configs, bare = folders_with_config(tree.top, folders)
+    testpaths = roots_of(tree, config.testpaths) if config.is_in_force else ()
+    return Layout(
+        configs=frozenset(configs),
+        bare=frozenset(bare),
+        setups=frozenset(each for each in folders if (tree.top / each / "setup.py").is_file()),
+        config_above=config.path is None and config.is_above,
+        testpaths=tuple("" if path == "." else path for path in testpaths),
+        confcutdir=next(reversed(config.options("--confcutdir")), None),
+        conftests=frozenset(map(posixpath.dirname, conftests)),
+    )
+
+
+def _folders_above(path: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    return ["/".join(parts[:length]) for length in range(len(parts) + 1)]
+
+
+def _hidden(top: Path, test_files: tuple[str, ...], conftests: tuple[str, ...]) -> dict[str, str]:
+    """Find conftests on disk that git ignores; writing over one would lose it."""
+    folders = {above for test in test_files for above in _folders_above(test)}
+    paths = {posixpath.join(folder, "conftest.py") for folder in folders} - set(conftests)
+    return {path: _what_is_there(top / path) for path in paths if os.path.lexists(top / path)}
+
+
+def _what_is_there(file: Path) -> str:
+    if file.is_symlink():
+        return f"is a symbolic link to {file.readlink()}"
+    return "is there, and git ignores it" if file.is_file() else "is no regular file"
+
+
+def _harness_above(top: Path, test_files: tuple[str, ...]) -> str | None:
+    """Return the record of a harness above ``top`` in whose runs these tests would be too."""
+    for folder in () if (top / ".git").exists() else top.parents:
+        if (folder / RECORD).is_file():
+            testpaths = read_pytest_config(folder).testpaths
+            tree = SourceTree(folder, ())
+            roots = [folder / each for each in roots_of(tree, testpaths)] or [folder]
+            if any((top / test).is_relative_to(root) for test in test_files for root in roots):
+                return str(folder / RECORD)
+        if (folder / ".git").exists():
+            break
+    return None
+
+
+def _pytest_floor(config: PytestConfig, requirements: Requirements) -> tuple[int, int] | None:
+    """Return the oldest pytest that every place that states one admits, None where none does."""
+    if config.syntax == "toml" and config.table in ("pytest", "tool.pytest"):
+        return (9, 0)  # native TOML: read since pytest 9
+    stated = [fact.specifier for fact in requirements.named("pytest") if fact.specifier]
+    lowest = [lowest_admitted(SpecifierSet(each)) for each in stated]
+    known = [version for version in lowest if version is not None]
+    return min(known) if known and len(known) == len(lowest) else config.minversion
 
 
 def is_harness(text: str) -> bool:

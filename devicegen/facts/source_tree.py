@@ -7,6 +7,7 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 # Folders that hold no sources of the project, for trees that git does not list.
@@ -46,6 +47,11 @@ class SourceTree:
         """List the files below ``top``."""
         listed = _git_files(top)
         return cls(top, tuple(sorted(_walk(top) if listed is None else listed)))
+
+    @cached_property
+    def lookup(self) -> frozenset[str]:
+        """The files as a set."""
+        return frozenset(self.files)
 
     def text(self, path: str) -> str | None:
         """Return the text of a file; None where it is no regular file, too large or not UTF-8."""

@@ -102,20 +102,25 @@ def rocm_requirements(requirements: Requirements) -> tuple[Location, ...]:
     return _places(fact for fact in facts if _can_hold(fact, requirements.python.version))
 
 
-def tensorflow_imports(tree: SourceTree) -> tuple[Location, ...]:
-    """Return, for each Python file that imports TensorFlow, the line of its first import.
+def scan_python(
+    tree: SourceTree, words: Iterable[bytes]
+) -> tuple[tuple[Location, ...], list[str]]:
+    """Read each Python file once, as bytes: where TensorFlow is imported, and who names ``words``.
 
-    A text search for lines that begin with ``import tensorflow`` or ``from tensorflow``; an import
-    in a docstring counts too.
+    For each file that imports TensorFlow the line of its first import: a text search for lines
+    that begin with ``import tensorflow`` or ``from tensorflow``, so one in a docstring counts too.
     """
-    return tuple(_imports(tree))
-
-
-def _imports(tree: SourceTree) -> Iterator[Location]:
+    imports, naming = [], []
+    sought = tuple(words)
     for path in tree.python_files():
         data = tree.data(path)
-        if data is not None and b"tensorflow" in data and (found := IMPORT.search(data)):
-            yield Location(path, data.count(b"\n", 0, found.start()) + 1)
+        if data is None:
+            continue
+        if (b" tensorflow" in data or b"\ttensorflow" in data) and (found := IMPORT.search(data)):
+            imports.append(Location(path, data.count(b"\n", 0, found.start()) + 1))
+        if any(word in data for word in sought):
+            naming.append(path)
+    return tuple(imports), naming
 
 
 def _rank(fact: RequirementFact) -> int:

@@ -40,7 +40,8 @@ LAYOUTS: dict[str, dict[str, str]] = {
     "pytest.ini with CRLF": {"top/pytest.ini": "[pytest]\r\nmarkers =\r\n  a: b\r\n\tc\r\n"},
     "pytest.ini, all options": {
         "top/pytest.ini": (
-            "# c\n[pytest]\naddopts = -q -p 'no:cacheprovider'\ntestpaths = a 'b c'\n"
+            "# c\n[pytest]\nnorecursedirs = a b\npython_classes = C D*\npython_functions = check\n"
+            "addopts = -q -p 'no:cacheprovider'\ntestpaths = a 'b c'\n"
             "python_files = c_*.py *_t.py\nmarkers =\n\n    # none\n    a: x # y\n    b(c): d\n"
         )
     },
@@ -107,7 +108,8 @@ def ask(folder):
         return {"error": repr(error)}
     try:
         list(config._iter_registered_markers())
-        names = ("testpaths", "python_files", "markers", "addopts")
+        names = ("testpaths", "python_files", "python_classes", "python_functions", "markers",
+                 "addopts", "norecursedirs")
         said = {name: list(config.getini(name)) for name in names}
         return {"inipath": config.inipath and str(config.inipath), **said}
     except BaseException as error:
@@ -160,6 +162,9 @@ def test_reads_what_pytest_reads(
     assert list(ours.python_files) == theirs["python_files"]
     assert list(ours.markers) == theirs["markers"]
     assert list(ours.addopts) == theirs["addopts"]
+    assert list(ours.python_classes) == theirs["python_classes"]
+    assert list(ours.python_functions) == theirs["python_functions"]
+    assert list(ours.norecursedirs) == theirs["norecursedirs"]
 
 
 def test_the_layouts_show_both_answers_and_errors(answers: dict[str, Any]) -> None:
@@ -221,6 +226,7 @@ def test_a_file_above_the_top_is_named_and_not_ours(tops: dict[str, Path]) -> No
         markers=("a: first",),
         addopts=("-q",),
         problem=f"{above}:1: above the repository's top, is what pytest finds; not ours to edit",
+        above=True,
     )
 
 

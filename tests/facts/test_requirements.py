@@ -14,7 +14,7 @@ from devicegen.facts.requirements import Requirements, read_requirements
 from devicegen.facts.source_tree import SourceTree
 from devicegen.facts.tensorflow_use import (
     TENSORFLOW_DISTRIBUTIONS,
-    tensorflow_imports,
+    scan_python,
     tensorflow_versions,
 )
 from devicegen.facts.version_ranges import lowest_admitted
@@ -652,7 +652,10 @@ def test_tensorflow_imports(plant: Plant) -> None:
             "no_3.txt": "import tensorflow",
         }
     )
-    assert [*map(str, tensorflow_imports(tree))] == ["a.py:2", "b.py:3", "c.py:1"]
+    imports, naming = scan_python(tree, [b"x = ", b"xe9"])
+
+    assert [*map(str, imports)] == ["a.py:2", "b.py:3", "c.py:1"]
+    assert naming == ["no_2.py"]
 
 
 FILES = dict.fromkeys(

@@ -28,6 +28,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "logical_device_api": ("stable", "experimental"),
     "memory_limit_mb": (None, 2048),
     "rocm": (False, True),
+    "split": (True, False),
 }
 # The usual harness, and it with one decision changed: these have golden files.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -36,6 +37,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "experimental_api": {"logical_device_api": "experimental"},
     "memory_limit": {"memory_limit_mb": 2048},
     "rocm": {"rocm": True},
+    "without_split": {"split": False},
 }
 # Every combination of answers: these are linted, type-checked and counted.
 COMBINATIONS: dict[str, dict[str, Any]] = {

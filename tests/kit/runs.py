@@ -108,8 +108,13 @@ def run_pytest(
         done = run_process(
             [python, "-m", "pytest", "-p", "kit_reports", *args], cwd, env=changes, timeout=timeout
         )
-        lines = file.read_text("utf-8").splitlines()
-    return PytestRun(done.returncode, done.stdout, done.stderr, tuple(map(_parse, lines)))
+        reports = parse_reports(file.read_text("utf-8"))
+    return PytestRun(done.returncode, done.stdout, done.stderr, reports)
+
+
+def parse_reports(text: str) -> tuple[ItemReport, ...]:
+    """Return the reports that the plugin wrote, in order."""
+    return tuple(map(_parse, text.splitlines()))
 
 
 def _parse(line: str) -> ItemReport:

@@ -1,0 +1,112 @@
+"""``devicegen doctor``: is the harness really active, and what stands in the way?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from devicegen.competing import EARLY, WORDS
+from devicegen.console import say
+from devicegen.facts.details import gather_details
+from devicegen.facts.repository import RepoFacts, gather_facts
+from devicegen.facts.runners import Runners
+from devicegen.target_pytest import TargetAnswer, ask_collection, ask_mapping, find_python
+
+SHOWN = 10
+
+
+def doctor(path: Path, *, python: str | None, workers: int) -> int:
+    """Collect the tests with the target's own pytest, run none, and report on the harness.
+
+    Returns 0 when it is active and every item has its device, 1 when not.
+    """
+    facts = gather_facts(path)
+    interpreter, why = find_python(facts.top, python)
+    answer = ask_collection(interpreter, facts.top)
+    runners = gather_details(facts.top, ()).runners
+    say(f"python       {interpreter}  ({why})")
+    problems = list(_problems(facts, answer))
+    for line in _report(facts, answer):
+        say(line)
+    if _is_active(answer):
+        for line in ask_mapping(interpreter, facts.top, workers if answer.xdist else 0):
+            say(f"mapping      {line}{f'  (-n {workers})' if answer.xdist else ''}")
+    obstacles = list(_obstacles(facts, runners, answer))
+    for line in obstacles:
+        say(f"in the way   {line}")
+    for line in problems:
+        say(f"wrong        {line}")
+    if problems:
+        return 1
+    say("The harness is active.")
+    return 0
+
+
+def _is_active(answer: TargetAnswer) -> bool:
+    return len(answer.harnesses) == 1 and bool(answer.options)
+
+
+def _report(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
+    if answer.pytest:
+        yield f"pytest       {answer.pytest} on Python {answer.python}, rootdir {answer.rootdir}"
+        yield f"configured   {answer.inifile or 'no configuration in force'}"
+    for harness in answer.harnesses:
+        yield f"harness      {_shown(facts, harness)}, loaded before options are parsed"
+    if answer.options:
+        names = ", ".join("--" + name.replace("_", "-") for name in answer.options)
+        yield f"options      known: {names}"
+    if answer.items:
+        counts = ", ".join(f"{count} {kind}" for kind, count in answer.items.items())
+        yield f"items        {counts}"
+
+
+def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
+    written = [*facts.harnesses, *(each.path for each in facts.described if each.owner == "both")]
+    if answer.failure:
+        yield f"pytest stops (exit code {answer.exit_code}): {answer.failure}"
+    if not answer.harnesses and not written:
+        yield f"there is no harness in {facts.top}; run `devicegen init`"
+    elif not answer.harnesses and answer.pytest:
+        yield f"{written[0]} is not loaded before pytest parses its options"
+    elif len(answer.harnesses) > 1:
+        yield f"two harnesses in one run: {', '.join(_shown(facts, h) for h in answer.harnesses)}"
+    elif answer.harnesses and not answer.options:
+        yield "the harness's options are not known"
+    if answer.harnesses and answer.unscoped:
+        count = len(answer.unscoped)
+        yield f"{count} item{'s' * (count > 1)} without a device: {_some(answer.unscoped)}"
+    if answer.shadowed:
+        places = dict.fromkeys(_shown(facts, file) for _, file in answer.shadowed)
+        yield (
+            f"another fixture device_scope hides the harness's in {len(answer.shadowed)} items: "
+            f"{', '.join(places)}"
+        )
+
+
+def _obstacles(facts: RepoFacts, runners: Runners, answer: TargetAnswer) -> Iterator[str]:
+    for setup in facts.device_setups:
+        if setup.when in EARLY and setup.in_test_run and setup.kind in WORDS:
+            yield f"{setup.where}: {WORDS[setup.kind]} (`{setup.source}`)"
+    for name in facts.pytest_config.options("-p"):
+        if name.startswith("no:"):
+            yield f"{facts.pytest_config.path}: addopts hold -p {name}"
+    for environment in runners.tox:
+        if environment.lacks:
+            names = ", ".join(environment.lacks)
+            yield f"{environment.where}: {environment.name} passes no {names}; add pass_env"
+    for command in runners.commands:
+        for option in command.telling:
+            yield f"{command.where}: starts pytest with {option}"
+    if answer.pytest and not answer.xdist:
+        yield "pytest-xdist is not installed there: one process, one GPU"
+
+
+def _shown(facts: RepoFacts, file: str) -> str:
+    top = os.path.realpath(facts.top)
+    return os.path.relpath(file, top) if file.startswith(f"{top}{os.sep}") else file
+
+
+def _some(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,0 +1,31 @@
+"""Facts that no decision needs, gathered for a person to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from devicegen.facts.frameworks import Framework, read_frameworks
+from devicegen.facts.requirements import read_requirements
+from devicegen.facts.runners import Runners, read_runners
+from devicegen.facts.source_tree import SourceTree
+from devicegen.facts.test_style import TestStyle, read_test_style
+
+
+@dataclass(frozen=True)
+class Details:
+    """Frameworks, runners and the style of the tests."""
+
+    frameworks: tuple[Framework, ...]
+    runners: Runners
+    style: TestStyle
+
+
+def gather_details(top: Path, test_files: tuple[str, ...]) -> Details:
+    """Read the repository at ``top`` once more, more closely."""
+    tree = SourceTree.list(top)
+    return Details(
+        frameworks=read_frameworks(tree, read_requirements(tree)),
+        runners=read_runners(tree),
+        style=read_test_style(tree, test_files),
+    )

@@ -1,0 +1,65 @@
+"""Which frameworks a repository uses, by its requirements and its imports."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from devicegen.facts.requirement_record import Requirements
+from devicegen.facts.source_tree import Location, SourceTree
+from devicegen.facts.tensorflow_use import TENSORFLOW_DISTRIBUTIONS
+
+# Name, distributions, module.
+FRAMEWORKS = (
+    ("TensorFlow", TENSORFLOW_DISTRIBUTIONS, "tensorflow"),
+    ("PyTorch", ("torch",), "torch"),
+    ("JAX", ("jax", "jaxlib"), "jax"),
+    ("Keras", ("keras", "keras-core", "tf-keras"), "keras"),
+)
+
+
+@dataclass(frozen=True)
+class Framework:
+    """One framework, where it is required (with the version range) and where imported."""
+
+    name: str
+    required: tuple[tuple[str, Location], ...]
+    imported: tuple[Location, ...]
+
+
+def read_frameworks(tree: SourceTree, requirements: Requirements) -> tuple[Framework, ...]:
+    """Return the frameworks that are required or imported, in the order of ``FRAMEWORKS``."""
+    imports: dict[str, list[Location]] = {name: [] for name, _, _ in FRAMEWORKS}
+    patterns = {
+        name: re.compile(rb"^[ \t]*(?:import|from)[ \t]+" + module.encode() + rb"\b", re.MULTILINE)
+        for name, _, module in FRAMEWORKS
+    }
+    for path in tree.python_files():
+        data = tree.data(path)
+        if data is None:
+            continue
+        for name, _, module in FRAMEWORKS:
+            if b" " + module.encode() in data and (found := patterns[name].search(data)):
+                line = data.count(b"\n", 0, found.start()) + 1
+                imports[name].append(Location(path, line))
+    found_ones = []
+    for name, distributions, _ in FRAMEWORKS:
+        required = tuple(
+            (f"{fact.name}{fact.specifier}", fact.where)
+            for fact in requirements.named(*distributions)
+        )
+        if required or imports[name]:
+            found_ones.append(Framework(name, required, tuple(imports[name])))
+    return tuple(found_ones)
+
+
+def required_beside(requirements: Requirements) -> tuple[tuple[str, Location], ...]:
+    """Return the frameworks other than TensorFlow that are required, each with its first place.
+
+    Keras counts as TensorFlow's own.
+    """
+    found = []
+    for name, distributions, _ in FRAMEWORKS[1:3]:
+        if facts := requirements.named(*distributions):
+            found.append((name, facts[0].where))
+    return tuple(found)

@@ -1,0 +1,133 @@
+"""``devicegen doctor`` asks the target's own pytest whether the harness is active."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from generator import Done, run
+from kit import environment, write_tree
+
+FAKE = (Path(__file__).parent / "harness" / "fake_tensorflow.py").read_bytes()
+TEST = """
+    import pytest
+    import tensorflow
+
+    @pytest.mark.run_on(["cpu", "gpu", "distributed"])
+    def test_marked(): pass
+
+    def test_plain(): pass
+
+    @pytest.mark.no_device_scope
+    def test_free(): pass
+"""
+FILES: dict[str, str | bytes] = {
+    "pytest.ini": "[pytest]\n",
+    "tensorflow.py": FAKE,
+    "tests/test_a.py": TEST,
+}
+
+
+@pytest.fixture(autouse=True)
+def diary(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIARY", "/dev/null")
+    monkeypatch.setenv("PYTHONPATH", ".")
+
+
+def examine(top: Path, *args: str, env: str = "pytest-9") -> Done:
+    return run("doctor", top, "--python", environment(env), *args)
+
+
+def test_an_active_harness(tmp_path: Path) -> None:
+    write_tree(tmp_path, FILES)
+    assert run("init", tmp_path).code == 0
+
+    done = examine(tmp_path)
+
+    assert (done.code, done.stderr) == (0, ""), done
+    assert "harness      tests/conftest.py, loaded before options are parsed\n" in done.stdout
+    assert "options      known: --gpu-simulate\n" in done.stdout
+    assert "items        2 cpu, 1 gpu, 1 distributed, 1 none\n" in done.stdout
+    assert re.search(r"^mapping      devices: .*gw0.*gw1.*\(-n 2\)$", done.stdout, re.MULTILINE)
+    assert done.stdout.endswith("The harness is active.\n")
+
+
+@pytest.mark.slow
+def test_without_xdist_and_with_an_older_pytest(tmp_path: Path) -> None:
+    write_tree(tmp_path, FILES)
+    assert run("init", tmp_path).code == 0
+
+    without, older = examine(tmp_path, env="no-xdist"), examine(tmp_path, env="pytest-7")
+
+    assert (without.code, older.code) == (0, 0), (without, older)
+    assert "in the way   pytest-xdist is not installed there" in without.stdout
+    assert "pytest       7.0.1 on Python 3" in older.stdout
+
+
+WRONG: dict[str, tuple[dict[str, str | bytes], str]] = {
+    "no harness": ({"tests/conftest.py": ""}, "there is no harness in "),
+    "not loaded": (
+        {"tests/pytest.ini": "[pytest]\n", "pytest.ini": "[pytest]\naddopts = --noconftest\n"},
+        "tests/conftest.py is not loaded before pytest parses its options",
+    ),
+    "pytest stops": ({"pytest.ini": "[pytest]\naddopts = --nonsense\n"}, "pytest stops (exit cod"),
+    "a fixture of the same name": (
+        {"tests/test_b.py": "import pytest\n@pytest.fixture\ndef device_scope(): pass\n"
+         "def test_b(device_scope): pass\n"},
+        "another fixture device_scope hides the harness's in 1 items: tests/test_b.py",
+    ),
+    "a wrong marker": (
+        {"tests/test_b.py": "import pytest\n@pytest.mark.run_on('tpu')\ndef test_b(): pass\n"},
+        "1 item without a device: tests/test_b.py::test_b",
+    ),
+    "does not import": ({"tests/test_b.py": "1 / 0\n"}, "pytest stops (exit code 2): "),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WRONG)
+def test_exit_code_1_and_what_is_wrong(tmp_path: Path, name: str) -> None:
+    files, words = WRONG[name]
+    write_tree(tmp_path, FILES)
+    assert run("init", tmp_path).code == 0
+    write_tree(tmp_path, files)
+
+    done = examine(tmp_path)
+
+    assert done.code == 1, done
+    assert f"\nwrong        {words}" in done.stdout, done
+
+
+@pytest.mark.slow
+def test_what_stands_in_the_way(tmp_path: Path) -> None:
+    write_tree(tmp_path, FILES)
+    assert run("init", tmp_path).code == 0
+    mask = "import os\ndef pytest_configure(config): os.environ['CUDA_VISIBLE_DEVICES'] = '-1'\n"
+    write_tree(
+        tmp_path,
+        {
+            "pytest.ini": "[pytest]\naddopts = -p no:randomly\n",
+            "conftest.py": mask,
+            "tox.ini": "[testenv]\ncommands = pytest --confcutdir=tests\n",
+        },
+    )
+
+    done = examine(tmp_path)
+
+    for words in (
+        "conftest.py:2: sets which GPUs a process sees (`",
+        "pytest.ini: addopts hold -p no:randomly",
+        "tox.ini:2: testenv passes no CUDA_VISIBLE_DEVICES, PYTEST_GPU_SIMULATE; add pass_env",
+        "tox.ini:2: starts pytest with --confcutdir=tests",
+    ):
+        assert f"in the way   {words}" in done.stdout, done
+
+
+def test_an_interpreter_that_is_none(tmp_path: Path) -> None:
+    write_tree(tmp_path, FILES)
+
+    assert run("doctor", tmp_path, "--python", "no-such-python") == Done(
+        2, "", "devicegen: --python no-such-python: no such program\n"
+    )
