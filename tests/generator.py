@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devicegen.cli import main
+from devicegen.conftest_block import END, is_block, with_block
 from devicegen.record import Answers, Record, read_record
 
 # A library with a pytest configuration, as small as devicegen takes it.
@@ -71,17 +72,25 @@ def make_older(top: Path, *changed: tuple[str, str], answers: Answers | None = N
     """Make what ``init`` wrote into ``top`` look as devicegen 0.0.1 would have written it.
 
     ``changed`` are pairs of a text that is in the harness now, once, and of what it was then.
-    Returns the harness's older text. The record is made by the code that reads it.
+    Returns the older text of the harness, or of the block. The record is made by the code that
+    reads it.
     """
     record = read_record(top, "99")
     assert record is not None
     ((path, text),) = record.pristine.items()
-    older = text.replace(f"devicegen {record.version}", "devicegen 0.0.1") + "\nOLDER = True\n"
+    older = text.replace(f"devicegen {record.version}", "devicegen 0.0.1")
+    if is_block(text):
+        older = older.replace(END, f"OLDER = True\n\n\n{END}")
+    else:
+        older += "\nOLDER = True\n"
     assert older.count("0.0.1") == 1
     for now, then in changed:
         assert older.count(now) == 1, now
         older = older.replace(now, then)
     made = Record("0.0.1", answers or record.answers, {path: older}, record.registry)
-    for name, content in {path: older, **made.texts()}.items():
+    for name, content in made.texts().items():
         (top / name).write_bytes(content.encode())
+    file = top / path
+    written = with_block(file.read_bytes(), older) if is_block(text) else older.encode()
+    file.write_bytes(written)
     return older

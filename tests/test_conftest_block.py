@@ -236,7 +236,7 @@ def test_an_edit_outside_the_block_is_none(tmp_path: Path) -> None:
     [
         (lambda data: data.replace(END.encode(), b""), "must be there once, in this order"),
         (lambda data: data + data, "must be there once, in this order"),
-        (lambda data: data[: data.index(BEGIN.encode())], "has lost the block; "),
+        (lambda data: data[: data.index(BEGIN.encode())], "its block was deleted and stays so"),
     ],
     ids=["no end", "twice", "gone"],
 )
