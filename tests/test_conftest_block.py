@@ -236,9 +236,8 @@ def test_an_edit_outside_the_block_is_none(tmp_path: Path) -> None:
     [
         (lambda data: data.replace(END.encode(), b""), "must be there once, in this order"),
         (lambda data: data + data, "must be there once, in this order"),
-        (lambda data: data[: data.index(BEGIN.encode())], "its block was deleted and stays so"),
     ],
-    ids=["no end", "twice", "gone"],
+    ids=["no end", "twice"],
 )
 def test_a_damaged_block_is_said(tmp_path: Path, damage, words: str) -> None:  # type: ignore[no-untyped-def]
     data = init_in(tmp_path, b"X = 1\n")
@@ -251,16 +250,6 @@ def test_a_damaged_block_is_said(tmp_path: Path, damage, words: str) -> None:  #
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("devicegen: conftest")]
     assert words in line
     assert state(tmp_path) == before
-
-
-def test_a_conftest_that_is_gone_is_said(tmp_path: Path) -> None:
-    init_in(tmp_path, b"X = 1\n")
-    (tmp_path / PLACE).unlink()
-
-    done = run("upgrade", tmp_path)
-
-    assert done.code == 2
-    assert f"{PLACE}: was deleted; restore it from version control" in done.stderr
 
 
 def test_a_block_without_a_record_stays_where_it_is(tmp_path: Path) -> None:
