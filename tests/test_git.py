@@ -55,7 +55,7 @@ def top(tmp_path: Path) -> Path:
 
 
 def upgraded(top: Path) -> bool:
-    return b"OLDER" not in (top / HARNESS).read_bytes()
+    return b"\nOLDER = True" not in (top / HARNESS).read_bytes()
 
 
 # Uncommitted changes

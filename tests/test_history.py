@@ -40,6 +40,8 @@ PROJECTS: dict[str, tuple[Answers, str]] = {
     "without_xdist": (Answers(xdist=False), "tensorflow>=2.8"),
     "experimental_api": (Answers(), "tensorflow>=2.1"),
     "memory_limit": (Answers(memory_limit_mb=2048), "tensorflow>=2.8"),
+    "rocm": (Answers(rocm=True), "tensorflow>=2.8"),
+    "without_split": (Answers(split=False), "tensorflow>=2.8"),
 }
 
 
@@ -55,17 +57,19 @@ class Old:
         return (self.top / HARNESS).read_text("utf-8")
 
 
-@pytest.fixture(params=VERSIONS)
-def version(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 USUAL, *OTHERS = VARIANTS
+# A version has the variants that there were then.
+SETS = [
+    pytest.param(version, name, marks=[] if name == USUAL else pytest.mark.slow)
+    for version in VERSIONS
+    for name in VARIANTS
+    if (HISTORY / version / name).is_dir()
+]
 
 
-@pytest.fixture(params=[USUAL, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
-def old(request: pytest.FixtureRequest, version: str, tmp_path: Path) -> Old:
-    answers, requirement = PROJECTS[request.param]
+@pytest.fixture
+def old(version: str, variant: str, tmp_path: Path) -> Old:
+    answers, requirement = PROJECTS[variant]
     config = str(LIBRARY["pyproject.toml"]).replace("tensorflow>=2.8", requirement)
     write_tree(tmp_path, {**LIBRARY, "pyproject.toml": config})
     options: list[str] = []
@@ -73,9 +77,13 @@ def old(request: pytest.FixtureRequest, version: str, tmp_path: Path) -> Old:
         options += ["--no-xdist"]
     if answers.memory_limit_mb:
         options += ["--memory-limit-mb", str(answers.memory_limit_mb)]
+    if answers.rocm:
+        options += ["--rocm"]
+    if answers.split is False:
+        options += ["--no-split"]
     assert run("init", tmp_path, *options).code == 0
     newest = (tmp_path / HARNESS).read_text("utf-8")
-    text = (HISTORY / version / request.param / "conftest.py.txt").read_text("utf-8")
+    text = (HISTORY / version / variant / "conftest.py.txt").read_text("utf-8")
     text = text.replace(f"devicegen {VERSION}", f"devicegen {version}")
     record = Record(version, answers, {HARNESS: text}, "pyproject.toml")
     write_tree(tmp_path, {name: data.encode() for name, data in record.texts().items()})
@@ -83,6 +91,7 @@ def old(request: pytest.FixtureRequest, version: str, tmp_path: Path) -> Old:
     return Old(tmp_path, newest)
 
 
+@pytest.mark.parametrize(("version", "variant"), SETS)
 def test_unedited(old: Old) -> None:
     assert run("check", old.top).code == 1
 
@@ -114,6 +123,7 @@ def formatted(file: Path) -> None:
 @pytest.mark.parametrize(
     "is_formatted", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["", "formatted"]
 )
+@pytest.mark.parametrize(("version", "variant"), SETS)
 def test_edited(old: Old, is_formatted: bool) -> None:
     text, expected = commented(old.harness, old.newest)
     (old.top / HARNESS).write_text(text, "utf-8")
@@ -128,6 +138,7 @@ def test_edited(old: Old, is_formatted: bool) -> None:
     assert run("check", old.top).code == 0
 
 
+@pytest.mark.parametrize(("version", "variant"), SETS)
 def test_edited_where_the_newest_changed_too(old: Old) -> None:
     """An edit of each line that is no more: all of it is shown as a conflict, or kept."""
     lines = old.harness.splitlines()
@@ -159,8 +170,10 @@ def released() -> list[str]:
 
 def test_each_release_has_its_set_of_templates() -> None:
     assert set(released()) == {version for version in VERSIONS if "dev" not in version}
+    assert set(PROJECTS) == set(VARIANTS)
     for version in VERSIONS:
-        assert {folder.name for folder in (HISTORY / version).iterdir()} == set(VARIANTS)
+        names = {folder.name for folder in (HISTORY / version).iterdir()}
+        assert names == set(VARIANTS) if version == NEWEST else USUAL in names <= set(VARIANTS)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -116,7 +116,8 @@ def test_an_edit_is_merged_and_no_other_byte_changes(tmp_path: Path, around: str
     assert run("check", top, "--strict").code == 1
 
 
-@pytest.mark.parametrize("around", EACH)
+@slow
+@pytest.mark.parametrize("around", AROUND)
 def test_an_unedited_block_takes_the_new_text(tmp_path: Path, around: str) -> None:
     top = made(tmp_path, around)
     newest = read_tree(top)
@@ -126,6 +127,7 @@ def test_an_unedited_block_takes_the_new_text(tmp_path: Path, around: str) -> No
     assert read_tree(top) == newest
 
 
+@slow
 def test_a_formatted_block_is_no_edit_and_keeps_one(top: Path) -> None:
     newest = block_of(top)
     make_older(top, CHANGED)
@@ -146,6 +148,7 @@ def test_a_formatted_block_is_no_edit_and_keeps_one(top: Path) -> None:
     assert block_of(top) == newest.replace(*EDIT)
 
 
+@slow
 def test_an_edit_of_the_lines_that_hold_it_is_none(top: Path) -> None:
     """They are never merged, so a conflict can never tear the block apart."""
     make_older(top, CHANGED)
@@ -207,6 +210,7 @@ def test_check_and_a_second_upgrade_see_it(top: Path) -> None:
     assert 'MARKER_NAMES = ("run_on", "ours")' in block_of(top)
 
 
+@slow
 def test_what_would_be_a_conflict_is_said_beforehand(top: Path) -> None:
     make_older(top, CHANGED)
     edit(top, (CHANGED[1], 'MARKER_NAMES = ("run_on", "ours")'))
@@ -246,6 +250,7 @@ def test_a_deleted_block_stays_deleted_and_comes_back_when_asked(top: Path) -> N
     assert run("check", top).code == 0
 
 
+@slow
 def test_a_deleted_conftest_stays_deleted(top: Path) -> None:
     (top / PLACE).unlink()
     before = state(top)
@@ -277,6 +282,7 @@ def test_a_moved_conftest_is_followed_with_its_block(top: Path) -> None:
     assert run("upgrade", top).stdout == UP_TO_DATE
 
 
+@slow
 def test_a_block_in_two_other_places_is_refused(top: Path) -> None:
     data = (top / PLACE).read_bytes()
     write_tree(top, {"p/conftest.py": data, "q/conftest.py": data, PLACE: "X = 1\n"})
@@ -289,6 +295,7 @@ def test_a_block_in_two_other_places_is_refused(top: Path) -> None:
     assert state(top) == before
 
 
+@slow
 def test_another_text_between_the_lines_is_refused(top: Path) -> None:
     (top / PLACE).write_text(f"X = 1\n{BEGIN}\nY = 2\n{END}\n")
     before = state(top)
@@ -300,6 +307,7 @@ def test_another_text_between_the_lines_is_refused(top: Path) -> None:
     assert state(top) == before
 
 
+@slow
 def test_uncommitted_work_around_the_block_is_not_written_into(top: Path) -> None:
     git(top, "init", "-q")
     make_older(top, CHANGED)
@@ -341,6 +349,7 @@ def test_templates_of_their_own_and_a_block(tmp_path: Path) -> None:
     assert "OURS" not in block_of(top)
 
 
+@slow
 def test_a_character_that_the_conftest_cannot_hold(tmp_path: Path) -> None:
     name = "tools/templates/harness/report.py.j2"
     wrapped = '{% include "devicegen/harness/report.py.j2" %}\n\nOURS = "€"\n'
@@ -380,6 +389,7 @@ def test_eject_leaves_the_code(tmp_path: Path, around: str) -> None:
     assert others == head + tail
 
 
+@slow
 def test_what_was_ejected_works(top: Path) -> None:
     assert run("eject", top).code == 0
     fake = (Path(__file__).parent / "harness" / "fake_tensorflow.py").read_bytes()
