@@ -40,6 +40,7 @@ REPOSITORY: dict[str, str | bytes] = {
     ".github/workflows/ci.yml": "run: |\n  horovodrun -np 2 pytest tests -p no:randomly\n",
     "BUILD": 'py_test(\n    name = "a",\n    tags = ["requires-gpu-nvidia"],\n)\n',
     "noxfile.py": "",
+    "Makefile": "test:\n\tpytest\n",
     "tests/conftest.py": """
         import pytest
         import tensorflow
@@ -156,6 +157,7 @@ def test_facts_and_decisions_as_json(tmp_path: Path) -> None:
         {"where": "tox.ini:6", "name": "testenv", "lacks": ["PYTEST_GPU_SIMULATE"]}
     ]
     assert {each["where"]: (each["telling"], each["ranks"]) for each in runners["pytest"]} == {
+        "Makefile:2": ([], False),
         "tox.ini:6": (["-c other.ini"], False),
         ".github/workflows/ci.yml:2": (["-p no:randomly"], True),
     }

@@ -93,7 +93,7 @@ def _telling(arguments: str) -> tuple[str, ...]:
     except ValueError:
         words = arguments.split()
     found = []
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):
         name, equals, _ = word.partition("=")
         if name in TELLING:
             found.append(word if equals or name == "--noconftest" else f"{word} {following}")
