@@ -143,10 +143,11 @@ class Session:
         check: Callable[[Session], None] | None = None,
         options: Mapping[str, Any] | None = None,
         cards_later: Callable[[str], str] = str,  # of a dead worker's card
+        forgive: bool = False,  # whether workers that die are forgiven
     ) -> None:
         self.items, self.workers, self.steals = list(items), len(cards), steals
         self.latency, self.restarts, self.check = latency, restarts, check
-        self.cards_later = cards_later
+        self.cards_later, self.forgive = cards_later, forgive
         self.module = module or harness_module()
         self.reports: list[Any] = []
         option = SimpleNamespace(dist=dist, **(options or {}))
@@ -188,7 +189,7 @@ class Session:
                 break
             self.now, _, call, args = heapq.heappop(self.agenda)
             call(*args)
-        assert self.finished, f"it hangs: {vars(self.scheduler)}"
+        assert self.finished, f"it hangs at {self.now} s: {vars(self.scheduler)}"
         return self
 
     @property
@@ -246,6 +247,8 @@ class Session:
         node.shutting_down = True
         self.dead_nodes.add(node)
         self.stealing = self.stealing and self.scheduler.robbed is not node
+        if self.forgive:
+            self.scheduler.forgiven.add(node.gateway.id)
         try:
             crashed = self.scheduler.remove_node(node)
         except KeyError:

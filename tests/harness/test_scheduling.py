@@ -1,0 +1,44 @@
+"""The scheduler holds to its promises: in virtual time, and under real pytest and xdist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.scheduling_behaviours import WITH_PLUGINS, WITH_XDIST
+from harness.scheduling_properties import PROPERTIES
+from kit import environment
+from kit.environments import PYTESTS
+from kit.harness import render_harness
+
+Behaviour = Callable[[str, Path], None]
+NEWEST, *OLDER = PYTESTS
+
+
+def name_of(behaviour: Behaviour) -> str:
+    return behaviour.__name__
+
+
+@pytest.mark.parametrize("behaviour", PROPERTIES, ids=name_of)
+def test_property(behaviour: Behaviour) -> None:
+    behaviour(render_harness(), Path())
+
+
+@pytest.mark.parametrize("behaviour", WITH_XDIST, ids=name_of)
+def test_holds(behaviour: Behaviour) -> None:
+    behaviour(render_harness(), environment(NEWEST))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OLDER)
+@pytest.mark.parametrize("behaviour", WITH_XDIST, ids=name_of)
+def test_holds_on_older_xdist(behaviour: Behaviour, name: str) -> None:
+    behaviour(render_harness(), environment(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("behaviour", WITH_PLUGINS, ids=name_of)
+def test_holds_with_other_plugins(behaviour: Behaviour) -> None:
+    behaviour(render_harness(), environment("plugins"))
