@@ -53,6 +53,14 @@ ConfigEdit = Annotated[
     ),
 ]
 
+Durations = Annotated[
+    bool | None,
+    typer.Option(
+        "--durations-history/--no-durations-history",
+        help="Keep how long tests took, to run long ones first next time. [default: no]",
+    ),
+]
+
 
 def _print_version(value: bool) -> None:
     if value:
@@ -78,11 +86,12 @@ def _init(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
+    durations_history: Durations = None,
 ) -> None:
     from devicegen.commands.init import init
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit)
+    answers = Answers(xdist, memory_limit_mb, config_edit, durations_history)
     raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 
@@ -94,11 +103,12 @@ def _upgrade(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     config_edit: ConfigEdit = None,
+    durations_history: Durations = None,
 ) -> None:
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit)
+    answers = Answers(xdist, memory_limit_mb, config_edit, durations_history)
     raise typer.Exit(upgrade(path, answers, dry_run=dry_run, diff=diff))
 
 

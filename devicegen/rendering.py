@@ -31,6 +31,7 @@ def render_conftest(decisions: Decisions, version: str) -> str:
             markers=MARKERS,
             tf_config=LOGICAL_DEVICE_NAMES[decisions.logical_device_api],
             xdist=decisions.xdist,
+            durations_history=decisions.durations_history,
             memory_limit_mb=decisions.memory_limit_mb,
             rocm=decisions.rocm,
         )

@@ -74,6 +74,8 @@ class Node:
         self.session.later(self.session.latency, self.receive, list(indices))
 
     def shutdown(self) -> None:
+        if not self.shutting_down:
+            self.session.just_shut_down.append(self)
         self.shutting_down = True
         self.session.later(self.session.latency, self.receive, [SHUTDOWN])
 
@@ -143,6 +145,7 @@ class Session:
         check: Callable[[Session], None] | None = None,
         options: Mapping[str, Any] | None = None,
         cards_later: Callable[[str], str] = str,  # of a dead worker's card
+        history: Mapping[bool, Mapping[str, float]] | None = None,  # for a card: id -> seconds
         forgive: bool = False,  # whether workers that die are forgiven
     ) -> None:
         self.items, self.workers, self.steals = list(items), len(cards), steals
@@ -151,8 +154,13 @@ class Session:
         self.module = module or harness_module()
         self.reports: list[Any] = []
         option = SimpleNamespace(dist=dist, **(options or {}))
-        hook = SimpleNamespace(pytest_collectreport=lambda report: self.reports.append(report))
-        self.scheduler = self.module.DeviceScheduling(SimpleNamespace(option=option, hook=hook))
+        hook = SimpleNamespace(pytest_collectreport=self.reports.append)
+        config = SimpleNamespace(option=option, hook=hook)
+        if history is None:
+            self.scheduler = self.module.DeviceScheduling(config)
+        else:
+            self.scheduler = self.module.TimedScheduling(config, history)
+            self.scheduler.clock = lambda: self.now
         self.now = self.finished_at = 0.0
         self.sequence = itertools.count()
         self.agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -163,6 +171,7 @@ class Session:
         self.steal_requests = 0
         self.shutting_down = False
         self.sends: list[tuple[Node, list[int]]] = []
+        self.just_shut_down: list[Node] = []  # by what is being handled
         self.out_of_order: list[tuple[str, list[int]]] = []
         self.dead_nodes: set[Node] = set()
         self.owners: list[Node] = []  # of those that collected before the first item was sent
@@ -204,6 +213,7 @@ class Session:
             self.trigger_shutdown()
         if self.check:
             self.check(self)
+        self.just_shut_down.clear()
 
     def trigger_shutdown(self) -> None:
         self.shutting_down = True
@@ -270,7 +280,7 @@ class Session:
         self.nodes[number % len(self.nodes)].die()
 
     def sent(self, node: Node, indices: list[int]) -> None:
-        """Note what is sent; and, where it is for the CPU, whether a card's owner gets it early."""
+        """Note what is sent, and where a card's owner gets what is for the CPU too early."""
         kinds = {self.items[index].kind for index in indices}
         self.sends.append((node, indices))
         if kinds == {"cpu"} and node.card and self.scheduler.left[1]:

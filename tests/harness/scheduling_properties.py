@@ -54,6 +54,18 @@ def sessions(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@st.composite
+def sessions_with_history(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a session that knows of some items how long they take, or took."""
+    session = draw(sessions())
+    history: dict[bool, dict[str, float]] = {True: {}, False: {}}
+    for item in session["items"]:
+        known = draw(st.sampled_from([item.seconds, item.seconds, 0.5, None]))
+        if known is not None:
+            history[item.kind != "cpu"][item.nodeid] = known
+    return {**session, "history": history}
+
+
 CRASHES = st.lists(st.tuples(st.floats(0, 30), st.integers(0, 10)), max_size=6)
 # Mutants are to be noticed quickly; SHRINK=1 for an example that is easy to read.
 SHRINKS = (Phase.shrink,) if os.environ.get("SHRINK") else ()
@@ -92,18 +104,20 @@ def nobody_is_idle(session: Session) -> None:
         kinds = {"gpu"} if scheduler.waiting[1] else set()
         kinds |= {"cpu"} if scheduler.waiting[0] else set()
     for node, queue in scheduler.queues.items():
-        if node in scheduler.claims and len(queue) < 2 and not node.dead:
+        ending = node.shutting_down and node not in session.just_shut_down
+        if node in scheduler.claims and len(queue) < 2 and not node.dead and not ending:
             assert not any(fits(session, node, kind) for kind in kinds), node.gateway.id
 
 
 def session_of(harness: str, arguments: dict[str, Any], **more: Any) -> Session:
+    """Run a session under the text of a harness."""
     return Session(**arguments, **more, module=harness_module(harness)).run()
 
 
 def unit_of(item: Item, dist: str) -> str:
     if dist == "loadgroup":
         return item.group or item.nodeid
-    return item.nodeid.partition("::")[0] if dist == "loadfile" else item.nodeid.rpartition("::")[0]
+    return item.nodeid.partition("::" if dist == "loadfile" else "::test")[0]
 
 
 def holds(check: Callable[..., None], *strategies: st.SearchStrategy[Any]) -> None:
@@ -138,9 +152,7 @@ def items_for_a_card_run_there_and_first(harness: str, python: Path) -> None:
 def crashes_lose_no_item(harness: str, python: Path) -> None:
     """Each is run once, or reported: it crashed its worker, or the run ended before it."""
 
-    def check(
-        arguments: dict[str, Any], crashes: list[tuple[float, int]], restarts: int
-    ) -> None:
+    def check(arguments: dict[str, Any], crashes: list[tuple[float, int]], restarts: int) -> None:
         session = session_of(
             harness, arguments, crashes=crashes, restarts=restarts, check=nobody_is_idle
         )
@@ -161,6 +173,20 @@ def lost_cards_hold_nothing_up(harness: str, python: Path) -> None:
         assert unit or "cpu" not in kinds, kinds
 
     holds(check, sessions(), CRASHES)
+
+
+def history_loses_no_item(harness: str, python: Path) -> None:
+    """With durations, right ones and wrong ones: the same promises."""
+
+    def check(arguments: dict[str, Any], crashes: list[tuple[float, int]], restarts: int) -> None:
+        session = session_of(harness, arguments, crashes=crashes, restarts=restarts)
+        every_item_once_or_reported(session)
+        assert restarts < len(session.dead_nodes) or not session.not_run
+        for node in session.nodes:
+            kinds = {session.items[index].kind for index in node.started}
+            assert node.card or not session.owners or kinds <= {"cpu"}, node
+
+    holds(check, sessions_with_history(), CRASHES, st.integers(0, 6))
 
 
 def units_stay_whole(harness: str, python: Path) -> None:
@@ -200,3 +226,4 @@ PROPERTIES = (
     units_stay_whole,
     a_worker_that_is_forgiven_crashed_no_item,
 )
+WITH_HISTORY = (history_loses_no_item,)

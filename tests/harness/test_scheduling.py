@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.scheduling_behaviours import WITH_PLUGINS, WITH_XDIST
-from harness.scheduling_properties import PROPERTIES
+from harness.scheduling_properties import PROPERTIES, WITH_HISTORY
 from kit import environment
 from kit.environments import PYTESTS
 from kit.harness import render_harness
@@ -24,6 +24,12 @@ def name_of(behaviour: Behaviour) -> str:
 @pytest.mark.parametrize("behaviour", PROPERTIES, ids=name_of)
 def test_property(behaviour: Behaviour) -> None:
     behaviour(render_harness(), Path())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("behaviour", WITH_HISTORY, ids=name_of)
+def test_property_with_history(behaviour: Behaviour) -> None:
+    behaviour(render_harness(durations_history=True), Path())
 
 
 @pytest.mark.parametrize("behaviour", WITH_XDIST, ids=name_of)
