@@ -67,6 +67,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
     xdist, xdist_why = _xdist(facts, answers)
     durations, durations_why = _durations_history(answers, xdist)
     limit, limit_why = _memory_limit(answers)
+    rocm, rocm_why = _rocm(facts, answers)
     return Decisions(
         conftest=conftest,
         registry=registry,
@@ -74,6 +75,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
         xdist=xdist,
         durations_history=durations,
         memory_limit_mb=limit,
+        rocm=rocm,
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
             Decision("framework", "TensorFlow", _tensorflow_why(facts)),
@@ -83,6 +85,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
             Decision("durations", "kept" if durations else "not kept", durations_why),
             Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
+            Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
     )
@@ -208,6 +211,14 @@ def _memory_limit(answers: Answers) -> tuple[int | None, str]:
         return answers.memory_limit_mb, "--memory-limit-mb, for each of a card's two halves"
     given = "--memory-limit-mb 0: " if answers.memory_limit_mb == 0 else ""
     return None, f"{given}half of its free memory for each half; --memory-limit-mb sets a number"
+
+
+def _rocm(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
+    if answers.rocm is not None:
+        return answers.rocm, "--rocm" if answers.rocm else "--no-rocm"
+    if facts.rocm:
+        return True, f"tensorflow-rocm is required{_places(facts.rocm)}"
+    return False, "tensorflow-rocm is not required here; --rocm finds them all the same"
 
 
 def _python(facts: RepoFacts) -> str:

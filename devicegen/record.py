@@ -39,6 +39,7 @@ class Answers:
     xdist: bool | None = None
     memory_limit_mb: int | None = None
     config_edit: bool | None = None
+    rocm: bool | None = None
     durations_history: bool | None = None
 
     def merged_with(self, earlier: Answers) -> Answers:
@@ -183,7 +184,7 @@ def _refuse_outside(path: str) -> None:
 
 def _answers(table: Mapping[str, object]) -> Answers:
     kinds: dict[str, type] = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool}
-    kinds["durations_history"] = bool
+    kinds |= {"rocm": bool, "durations_history": bool}
     for name, value in table.items():
         if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")

@@ -364,69 +364,11 @@ DISCOVERY = (
     busy_cards_are_passed_over,
     memory_limits_fit_the_free_memory,
 )
-
-
-# ---- AMD cards (a harness for tensorflow-rocm) ------------------------------------------------
-
-ROCM_PROBE = """
-import json, os
-names = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
-worker = os.environ.get("PYTEST_XDIST_WORKER")
-masks = [os.environ.get(name) for name in names]
-with open(os.environ["DIARY"], "a") as file:
-    file.write(json.dumps({"event": "masks", "worker": worker, "masks": masks}) + "\\n")
-"""
-# A node of the kernel's driver -> its properties: a CPU, three cards, one that has no uuid.
-KFD_NODES = {
-    "0": "cpu_cores_count 16\nsimd_count 0\nunique_id 0\n",
-    "1": "cpu_cores_count 0\nsimd_count 416\nunique_id 17978643005310382498\n",
-    "2": "cpu_cores_count 0\nsimd_count 416\nunique_id 2\n",
-    "3": "cpu_cores_count 0\nsimd_count 416\nunique_id 0\n",
-    "10": "cpu_cores_count 0\nsimd_count 416\nunique_id 10\n",
-}
-AMD = ["GPU-f980f88ef31631a2", "GPU-0000000000000002", "2", "GPU-000000000000000a"]
-
-
-def rocm_run(harness: str, python: Path, **masks: str) -> HarnessRun:
-    with tempfile.TemporaryDirectory() as folder:
-        for node, properties in KFD_NODES.items():
-            Path(folder, node).mkdir()
-            Path(folder, node, "properties").write_text(properties, "utf-8")
-        return run_harness(
-            harness.replace("/sys/class/kfd/kfd/topology/nodes", folder),
-            python,
-            {**PROJECT, "rocm_probe.py": ROCM_PROBE},
-            "-n2",
-            "-p",
-            "rocm_probe",
-            env=masks,
-        )
-
-
-# The caller's masks -> the cards of two workers; None: it has none.
-ROCM_MASKS: tuple[tuple[dict[str, str], list[str | None]], ...] = (
-    ({}, AMD[:2]),
-    ({"ROCR_VISIBLE_DEVICES": "3,1"}, [AMD[3], AMD[1]]),
-    ({"ROCR_VISIBLE_DEVICES": f"2,{AMD[0]}"}, [AMD[2], AMD[0]]),
-    ({"HIP_VISIBLE_DEVICES": "1,3"}, [AMD[1], AMD[3]]),
-    ({"ROCR_VISIBLE_DEVICES": "3,2,1", "HIP_VISIBLE_DEVICES": "2,0"}, [AMD[1], AMD[3]]),
-    ({"ROCR_VISIBLE_DEVICES": "3", "HIP_VISIBLE_DEVICES": "0,1,2,3"}, [AMD[3], None]),
-    ({"ROCR_VISIBLE_DEVICES": "3,2", "CUDA_VISIBLE_DEVICES": "1"}, [AMD[2], None]),
-    ({"ROCR_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "0"}, [None, None]),
+QUICK = (  # half a second at most, and the most that can be seen in it
+    the_driver_alone_will_do,
+    driver_files_are_the_last_source,
+    what_nvidia_smi_writes_beside_its_answer_is_no_fault,
+    the_machine_is_asked_once,
+    busy_cards_are_passed_over,
+    memory_limits_fit_the_free_memory,
 )
-
-
-def rocm_masks_do_not_filter_twice(harness: str, python: Path) -> None:
-    """HIP's indices are into what ROCR's mask leaves, for the caller and for the workers."""
-    for masks_given, expected in ROCM_MASKS:
-        run = rocm_run(harness, python, **masks_given)
-        noted = run.noted("masks")
-        seen = [noted[worker]["masks"] for worker in ("gw0", "gw1")]
-        none = ["-1", "-1", "-1"]
-        assert seen == [[card, "0", "0"] if card else none for card in expected], (
-            masks_given,
-            str(run),
-        )
-
-
-ROCM = (rocm_masks_do_not_filter_twice,)

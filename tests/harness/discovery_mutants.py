@@ -204,8 +204,8 @@ SOURCES = [
     mutant(
         "answers are not kept",
         d.the_machine_is_asked_once,
-        "if self._found is None:",
-        "if self._found is None or self.controller:",
+        "if self.found is None:",
+        "if self.found is None or self.controller:",
     ),
     mutant(
         "context is made to list the devices",

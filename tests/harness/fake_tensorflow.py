@@ -2,7 +2,9 @@
 
 Was it imported, in which process, with which mask, and what was it asked to split? It places
 nothing: behaviours about placement run real TensorFlow. The variable ``DIARY`` names its file;
-``FAKE_GPUS=0`` makes it a build that sees no GPU whatever the mask says.
+``FAKE_GPUS=0`` makes it a build that sees no GPU whatever the mask says;
+``FAKE_TAKEN`` names a card
+that another program has.
 """
 
 import contextlib
@@ -20,13 +22,19 @@ def _note(event, **details):
 
 
 _logical = {"CPU": ["/device:CPU:0"], "GPU": []}
+_masks = []  # the mask when first asked: as the real one, it asks CUDA once
+
+
+def _mask():
+    if not _masks:
+        _masks.append(os.environ.get("CUDA_VISIBLE_DEVICES", "-1"))
+    return _masks[0]
 
 
 def _physical(kind):
     if kind == "CPU":
         return [SimpleNamespace(name="/physical_device:CPU:0", device_type="CPU")]
-    mask = os.environ.get("CUDA_VISIBLE_DEVICES", "-1")
-    count = 0 if mask in ("", "-1") else len(mask.split(","))
+    count = 0 if _mask() in ("", "-1") else len(_mask().split(","))
     names = [f"/physical_device:GPU:{n}" for n in range(int(os.environ.get("FAKE_GPUS", count)))]
     return [SimpleNamespace(name=name, device_type="GPU") for name in names]
 
@@ -48,6 +56,8 @@ _up = []  # not empty: the runtime is up
 
 
 def _list_logical(kind=None):
+    if _mask() == os.environ.get("FAKE_TAKEN"):
+        raise RuntimeError("CUDA-capable device(s)\nis/are busy or unavailable")
     _up.append(True)
     names = [name for names in _logical.values() for name in names]
     return [SimpleNamespace(name=name) for name in names if kind is None or kind in name]

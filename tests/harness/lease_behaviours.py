@@ -121,7 +121,7 @@ class Machine:
     def __init__(
         self, folder: Path, harness: str, python: Path, files: dict[str, Any], **smi: Any
     ) -> None:
-        self.folder, self.python = folder, python
+        self.folder, self.python, self.harness = folder, python, harness
         self.project = harness_project(folder / "project", files, harness=harness)
         self.smi = StandInNvidiaSmi(folder / "bin", cards(**smi))
         self.leases = folder / "leases"
@@ -279,6 +279,186 @@ def fewer_than_required_are_waited_for(m: Machine) -> None:
     first.finish()
 
     assert "1 passed in " in both.finish(), both.text
+
+
+@on_a_machine(GPU, count=1)
+def an_interrupt_while_waiting_is_one(m: Machine) -> None:
+    """No traceback, and pytest's exit code for it, before there is a session and after."""
+    m.start().holding()
+    for args in (["--gpu-require=1"], ["--gpu-require=1", "-n1"], []):
+        run = m.start(*args, PYTEST_GPU_WAIT="60")
+        m.until(lambda run=run: "waiting" in run.text, run)
+        os.killpg(run.process.pid, signal.SIGINT)
+        text = run.finish(let_go=False)
+        assert run.process.returncode == 2, text
+        assert "Traceback" not in text, text
+
+
+@on_a_machine({**GPU, **CPU}, count=1)
+def a_run_of_cpu_tests_does_not_wait(m: Machine) -> None:
+    """Nobody said so beforehand; collection shows that no test needs a card."""
+    m.start("test_gpu.py").holding()
+    for args in (["test_cpu.py"], ["test_cpu.py", "-n1"], ["-k", "cpu"]):
+        run = m.start(*args, PYTEST_GPU_WAIT="60")
+        text = run.finish(15)
+        assert "1 passed" in text, text
+        assert "waiting" not in text, text
+
+
+LATE = {
+    **TOOLS,
+    "test_gpu.py": """
+        import os
+        import signal
+
+        import pytest
+        from gpu_log import note, on_card
+        from hold import until_let_go
+
+        note("has")
+
+        @pytest.mark.run_on(["gpu"])
+        def test_gpu():
+            with on_card("gpu"):
+                until_let_go()
+
+        @pytest.mark.run_on(["gpu"])
+        def test_dies():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        @pytest.mark.run_on(["gpu"])
+        def test_after():
+            note("after")
+    """,
+}
+
+
+@on_a_machine(LATE, count=1, memory__free="8192 MiB")
+def a_card_that_was_waited_for_is_used_as_any_other(m: Machine) -> None:
+    """It is split, it is the test's and nobody else's, and a replacement waits for it anew."""
+    first = m.start("-k", "test_gpu").holding()
+    late = m.start("-n1", PYTEST_GPU_WAIT="60")
+    m.until(lambda: "waiting" in late.text, late)
+    assert [entry["card"] for entry in late.entries("has")] == ["-1"], late.text
+    m.diary.write_text("")
+    first.finish()
+    late.holding()
+    other = m.run("-k", "test_gpu")
+
+    assert late.entries("start")[0]["card"] == UUIDS[0], late.text
+    assert "leased by pid" in other, other
+    text = late.finish()
+    assert "1 failed, 2 passed" in text, text
+    assert late.entries("after")[0]["card"] == UUIDS[0], text
+    assert {tuple(entry["limits"]) for entry in m.noted("split")} == {(3584, 3584)}, text
+    assert len(m.smi.calls) == 3, text  # once a run
+    assert locked(m.leases) == []
+
+
+@on_a_machine(GPU, count=2)
+def one_worker_waits_for_all(m: Machine) -> None:
+    """A run needs one card to begin; nobody waits for more."""
+    holders = [m.start().holding(), m.start().holding()]
+    run = m.start("-n2", PYTEST_GPU_WAIT="60")
+    m.until(lambda: "waiting" in run.text, run)
+    holders[0].finish()
+    run.holding()
+
+    assert run.text.count("waiting") == 1, run.text
+    assert "1 passed" in run.finish(), run.text
+    assert holders[1].process.poll() is None
+
+
+EARLY = {
+    **GPU,
+    "test_early.py": """
+        import tensorflow as tf
+
+        GPUS = tf.config.list_physical_devices("GPU")
+    """,
+}
+
+
+@on_a_machine(EARLY, count=1)
+def a_framework_that_looked_before_the_card_was_there_is_named(m: Machine) -> None:
+    first = m.start("test_gpu.py").holding()
+    late = m.start("test_early.py", "test_gpu.py", PYTEST_GPU_WAIT="60")
+    m.until(lambda: "waiting" in late.text, late)
+    first.finish()
+    text = late.finish()
+
+    assert "1 skipped" in text, text
+    assert f"GPU {UUIDS[0]} is there, but TensorFlow sees none: " in text, text
+    assert "it looked before this run had the card" in text, text
+
+
+# ---- Taken by another program -----------------------------------------------------------------
+
+TAKEN = {
+    **TOOLS,
+    "test_gpu.py": """
+        import pytest
+        from gpu_log import note
+
+        note("has")
+
+        @pytest.mark.run_on(["gpu"])
+        @pytest.mark.parametrize("n", range(3))
+        def test_gpu(n):
+            note("start")
+    """,
+}
+
+
+@on_a_machine(TAKEN, count=2)
+def a_taken_card_is_replaced(m: Machine) -> None:
+    """The worker whose card another program has says so; its replacement gets another one."""
+    run = m.start("-n1", FAKE_TAKEN=UUIDS[0])
+    text = run.finish()
+
+    assert f"cannot be used: GPU {UUIDS[0]}: CUDA-capable device(s) is/are busy" in text, text
+    assert [entry["card"] for entry in run.entries("has")] == UUIDS[:2], text
+    assert {entry["card"] for entry in run.entries("start")} == {UUIDS[1]}, text
+
+
+@on_a_machine(TAKEN, count=1)
+def the_last_card_that_is_taken_is_said(m: Machine) -> None:
+    """There is no other one: skipped with that reason, or failed under ``--gpu-require``."""
+    skipped = m.run("-n1", FAKE_TAKEN=UUIDS[0])
+    assert "3 skipped" in skipped, skipped
+    assert f"{UUIDS[0]} (another program has it)" in skipped, skipped
+    required = m.run("-n1", "--gpu-require=1", FAKE_TAKEN=UUIDS[0])
+    assert "passed" not in required, required
+    assert "skipped" not in required, required
+    assert f"{UUIDS[0]} (another program has it)" in required, required
+
+
+AROUND = {
+    **TAKEN,
+    "test_around.py": """
+        import subprocess
+        import sys
+
+        import pytest
+
+        @pytest.mark.no_device_scope
+        def test_around():
+            command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_gpu.py"]
+            assert subprocess.run(command).returncode == 1
+    """,
+}
+
+
+@on_a_machine(AROUND, count=2)
+def a_taken_card_fails_its_tests_where_nobody_can_be_replaced(m: Machine) -> None:
+    """Without workers, and in a pytest inside a test."""
+    for file, counted in (("test_gpu.py", "= 3 errors in"), ("test_around.py", "= 1 passed in")):
+        text = m.run(file, FAKE_TAKEN=UUIDS[0])
+        said = f"test_gpu.py::test_gpu[gpu-0]: cannot be used: GPU {UUIDS[0]}: CUDA-capable"
+        assert counted in text, text
+        assert "= 3 errors in" in text, text
+        assert said in text, text
+        assert "During handling" not in text, text
 
 
 # ---- Ends of all kinds ------------------------------------------------------------------------
@@ -816,7 +996,8 @@ def users_share_the_leases(m: Machine) -> None:
 def leases_hold_across_private_temporary_folders(harness: str, python: Path) -> None:
     """By default they are in a folder that all processes of the machine share."""
     own = "GPU-" + re.sub(r".{4}$", f"{os.getpid() % 65536:04x}", UUIDS[0][4:])
-    with machine(harness, python, GPU, count=1, uuid=own) as m:
+    bare = harness.replace('("/.dockerenv", "/run/.containerenv")', "()")  # no container
+    with machine(bare, python, GPU, count=1, uuid=own) as m:
         del m.environ["PYTEST_GPU_LOCK_DIR"]
         for name in ("a", "b"):
             (m.folder / name).mkdir()
@@ -840,7 +1021,33 @@ def local_exclusion_is_said_loudly(harness: str, python: Path) -> None:
         other = m.run()
 
     assert "leased by pid" in other, other
-    assert f"SHARE {m.folder}" in other, other
+    assert f"LEASES HOLD ONLY AMONG RUNS THAT SHARE {m.folder}" in other, other
+
+
+def exclusion_within_a_container_is_said(harness: str, python: Path) -> None:
+    """Its shared memory is its own, unless it was told where the leases are."""
+    with machine(harness.replace("/run/.containerenv", "/etc/passwd"), python, GPU, count=1) as m:
+        told = m.start().finish()
+        del m.environ["PYTEST_GPU_LOCK_DIR"]
+        alone = m.run("-k", "nothing")
+
+    assert "1 passed in " in told, told
+    assert "LEASES" not in told, told
+    assert "LEASES HOLD ONLY AMONG RUNS IN THIS CONTAINER" in alone, alone
+
+
+def folders_may_be_reached_through_links(harness: str, python: Path) -> None:
+    """The system's own are as the administrator made them: no stranger planted those links."""
+    with machine(harness, python, GPU, count=1) as m:
+        (m.folder / "real").mkdir()
+        (m.folder / "link").symlink_to("real")
+        linked = m.harness.replace('"/dev/shm"', f'"{m.folder}/link"')
+        (m.project / "conftest.py").write_text(linked)
+        del m.environ["PYTEST_GPU_LOCK_DIR"]
+        m.start().holding()
+        other = m.run()
+
+    assert "leased by pid" in other, other
 
 
 # Needs two users; elsewhere it and its mutants are left out.
@@ -849,14 +1056,24 @@ WITHOUT_XDIST = (
     a_card_is_leased_by_its_uuid,
     waiting_is_bounded,
     a_selection_of_cpu_tests_neither_waits_nor_leases,
+    a_framework_that_looked_before_the_card_was_there_is_named,
+    a_taken_card_fails_its_tests_where_nobody_can_be_replaced,
     a_pytest_inside_a_test_keeps_the_card,
     a_pytest_inside_a_process_gives_nothing_back,
     *AS_ROOT,
     leases_hold_across_private_temporary_folders,
     local_exclusion_is_said_loudly,
+    exclusion_within_a_container_is_said,
+    folders_may_be_reached_through_links,
 )
-QUICK = (
+LEASE = (
     *WITHOUT_XDIST,
+    an_interrupt_while_waiting_is_one,
+    a_run_of_cpu_tests_does_not_wait,
+    a_card_that_was_waited_for_is_used_as_any_other,
+    one_worker_waits_for_all,
+    a_taken_card_is_replaced,
+    the_last_card_that_is_taken_is_said,
     a_card_has_one_run_at_a_time,
     a_run_waits_for_a_card_and_says_so,
     fewer_than_required_are_waited_for,
@@ -868,8 +1085,6 @@ QUICK = (
     a_dead_workers_card_is_not_given_back,
     a_worker_elsewhere_has_a_card_of_its_own_machine,
     a_worker_by_way_of_another_leases_for_itself,
-)
-SEVERAL_SECONDS = (
     a_card_in_use_is_not_given_back,
     a_replacement_has_the_dead_ones_card,
     workers_may_share_a_card,
@@ -877,4 +1092,10 @@ SEVERAL_SECONDS = (
     every_way_to_start_workers_maps_them,
     planted_files_do_no_harm,
 )
-LEASE = (*QUICK, *SEVERAL_SECONDS)
+QUICK = (  # a second at most, and the most that can be seen in it
+    a_card_is_leased_by_its_uuid,
+    a_card_has_one_run_at_a_time,
+    a_worker_without_a_run_has_no_card,
+    a_taken_card_is_replaced,
+    a_replacement_has_no_card_that_was_given_back,
+)

@@ -69,8 +69,8 @@ LEASES = [
     mutant(
         "pytest inside a test gives its card back",
         b.a_pytest_inside_a_process_gives_nothing_back,
-        "if assigned.taken or not locks:",
-        "if not locks:",
+        "elif locks and not needed and not assigned.taken:",
+        "elif locks and not needed:",
     ),
     mutant(
         "forked child keeps the lease",
@@ -97,8 +97,8 @@ WAITING = [
     mutant(
         "requirement is forgotten while waiting",
         b.waiting_is_bounded,
-        "if len(leased) < self.require and not self.remote:",
-        "if cards and False:",
+        "        if len(leased) < required:\n",
+        "        if cards and False:\n",
     ),
     mutant(
         "does not wait",
@@ -146,6 +146,108 @@ WAITING = [
     ),
 ]
 
+LATE = [
+    mutant(
+        "interrupt while waiting is a traceback",
+        b.an_interrupt_while_waiting_is_one,
+        "        except KeyboardInterrupt:",
+        "        except UnicodeError:",
+    ),
+    mutant(
+        "waits for a card that no test needs",
+        b.a_run_of_cpu_tests_does_not_wait,
+        "if assigned.late and needed:",
+        "if assigned.late:",
+    ),
+    mutant(
+        "waits before it knows whether a test needs a card",
+        b.a_run_of_cpu_tests_does_not_wait,
+        "patience = self.patience if required else 0",
+        "patience = self.patience",
+    ),
+    mutant(
+        "card that was waited for is not taken",
+        b.a_card_that_was_waited_for_is_used_as_any_other,
+        "        _use_card(run, run.assign(run.lease(1, run.patience), 1)[0], [])\n",
+        "        run.lease(1, run.patience)\n",
+    ),
+    mutant(
+        "cards are asked for again when one is needed",
+        b.a_card_that_was_waited_for_is_used_as_any_other,
+        '        run.found = [Card(**card) for card in assigned.late], "as when this run began"\n',
+        "        run.found = None\n",
+    ),
+    mutant(
+        "word about waiting goes to nobody's terminal",
+        b.a_card_that_was_waited_for_is_used_as_any_other,
+        '    if terminal and not hasattr(config, "workerinput"):',
+        "    if terminal:",
+    ),
+    mutant(
+        "every worker waits for a card of its own",
+        b.one_worker_waits_for_all,
+        "            given[0] = dataclasses.replace(given[0], late=late)\n",
+        "            given = [dataclasses.replace(one, late=late) for one in given]\n",
+    ),
+    mutant(
+        "framework that looked too early is not named",
+        b.a_framework_that_looked_before_the_card_was_there_is_named,
+        '"before this run had the card"',
+        '"too early"',
+    ),
+]
+
+TAKEN = [
+    mutant(
+        "taken card is handed on to the replacement",
+        b.a_taken_card_is_replaced,
+        "        env.update(dataclasses.replace(assigned, problem=problem).environment())\n",
+        "        assert problem is not None\n",
+    ),
+    mutant(
+        "taken card is leased again",
+        b.the_last_card_that_is_taken_is_said,
+        "        if card.name in TAKEN:\n",
+        "        if card.busy in TAKEN:\n",
+    ),
+    mutant(
+        "worker keeps a card that it cannot use",
+        b.a_taken_card_is_replaced,
+        "        os._exit(1)\n",
+        "        pass\n",
+    ),
+    mutant(
+        "nobody is told that a card is taken",
+        b.a_taken_card_is_replaced,
+        '        hook.call_historic(kwargs={**told, "location": None})\n',
+        "        assert hook and told\n",
+    ),
+    mutant(
+        "taken cards are skipped though some are required",
+        b.the_last_card_that_is_taken_is_said,
+        'problem = assigned.reason if run.require else ""',
+        'problem = ""',
+    ),
+    mutant(
+        "problem of a worker without a card is a skip",
+        b.the_last_card_that_is_taken_is_said,
+        "        if not assigned.card and not problem:\n",
+        "        if not assigned.card:\n",
+    ),
+    mutant(
+        "pytest inside a test ends itself",
+        b.a_taken_card_fails_its_tests_where_nobody_can_be_replaced,
+        "if assigned.owner == os.getppid() and not assigned.taken:",
+        "if assigned.owner == os.getppid():",
+    ),
+    mutant(
+        "TensorFlow's error is shown as it is",
+        b.a_taken_card_fails_its_tests_where_nobody_can_be_replaced,
+        "    if assigned.card and devices and not assigned.simulated:\n",
+        "    if not assigned.card:\n",
+    ),
+]
+
 GIVING_BACK = [
     mutant(
         "nothing is given back by a process",
@@ -156,8 +258,8 @@ GIVING_BACK = [
     mutant(
         "nothing is given back by a controller",
         b.a_card_that_no_item_needs_is_given_back,
-        '        _unlock(f"{key}.card")\n\n\ndef _usable',
-        "        pass\n\n\ndef _usable",
+        '        _unlock(f"{key}.card")\n\n\ndef _hand_in',
+        "        pass\n\n\ndef _hand_in",
     ),
     mutant(
         "card that was given back stays in the mask",
@@ -168,8 +270,8 @@ GIVING_BACK = [
     mutant(
         "card is given back that an item needs",
         b.a_card_in_use_is_not_given_back,
-        '<= {"cpu"}:',
-        '<= {"cpu", "none"}:',
+        'needed = not set(kinds.values()) <= {"cpu"}',
+        'needed = not set(kinds.values()) <= {"cpu", "none"}',
     ),
     mutant(
         "card is given back that the runtime has",
@@ -296,8 +398,8 @@ FILES = [
     mutant(
         "leases are in the temporary folder",
         b.leases_hold_across_private_temporary_folders,
-        'SHARED_FOLDER if os.access(SHARED_FOLDER, os.W_OK) else ""',
-        '""',
+        "    if os.access(SHARED_FOLDER, os.W_OK):\n",
+        "    if not SHARED_FOLDER:\n",
     ),
     mutant(
         "local exclusion is not mentioned",
@@ -305,7 +407,19 @@ FILES = [
         '                source += f"; LEASES',
         '                source = source or f"; LEASES',
     ),
+    mutant(
+        "shared memory of a container is taken for the machine's",
+        b.exclusion_within_a_container_is_said,
+        '"IN THIS CONTAINER" if contained else ""',
+        '"" if contained else ""',
+    ),
+    mutant(
+        "link to the shared folder is refused",
+        b.folders_may_be_reached_through_links,
+        "os.path.realpath(SHARED_FOLDER)",
+        "SHARED_FOLDER",
+    ),
 ]
 
-EVERY = (*LEASES, *WAITING, *GIVING_BACK, *MAPPING, *FILES)
+EVERY = (*LEASES, *WAITING, *LATE, *TAKEN, *GIVING_BACK, *MAPPING, *FILES)
 LEASE_MUTANTS = tuple(mutant for mutant in EVERY if mutant.killer in b.LEASE)

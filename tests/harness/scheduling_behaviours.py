@@ -394,7 +394,7 @@ def max_fail_stops(harness: str, python: Path) -> None:
         assert "no worker" not in stopped.pytest.stdout, (args, str(stopped))
 
 
-# ---- Own checks ------------------------------------------------------------------------------
+# ---- Ids that differ ------------------------------------------------------------------------------
 
 
 def ids_that_differ_are_explained(harness: str, python: Path) -> None:
@@ -458,28 +458,6 @@ def a_replacement_that_differs_ends(harness: str, python: Path) -> None:
     for n in range(6):
         assert differ.outcomes[f"test_n.py::test_n[{n}]"] == "failed", differ
         assert "no worker" in differ.pytest.text(f"test_n.py::test_n[{n}]"), differ
-
-
-def own_checks_are_counted(harness: str, python: Path) -> None:
-    """A test that skips itself where it sees no GPU is named, when there is one."""
-    test = """
-        import os
-        import time
-        import pytest
-
-        @pytest.mark.parametrize("n", range(4))
-        def test_probes(n):
-            time.sleep(0.05)
-            if os.environ["PYTEST_XDIST_WORKER"] != "gw0":
-                pytest.skip("no GPU found")
-    """
-    probes = run(harness, python, {"test_probes.py": test}, "-n2", cards=1)
-    skipped = [nodeid for nodeid, out in probes.outcomes.items() if out == "skipped"]
-    section = probes.pytest.stdout.partition("= devices =")[2]
-
-    assert skipped, probes
-    for nodeid in skipped:
-        assert nodeid in section, probes
 
 
 # ---- Other versions of xdist -----------------------------------------------------------------
@@ -627,7 +605,6 @@ WITH_XDIST = (
     ids_that_differ_are_explained,
     an_order_that_differs_is_explained,
     a_replacement_that_differs_ends,
-    own_checks_are_counted,
     another_xdist_is_left_to_itself,
     ids_without_a_label_are_guessed,
 )

@@ -290,4 +290,4 @@ class Session:
 
     @property
     def not_run(self) -> list[str]:
-        return [nodeid for nodeid, _, _ in self.scheduler.not_run()]
+        return [nodeid for nodeid, _ in self.scheduler.not_run()]

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.discovery_behaviours import DISCOVERY
+from harness.discovery_behaviours import DISCOVERY, QUICK
 from kit import environment
 from kit.environments import PYTESTS
 from kit.harness import render_harness
 
 NEWEST, *OLDER = PYTESTS
+QUICK_ONES = [(behaviour, NEWEST) for behaviour in QUICK]
+SLOW_ONES = [
+    pytest.param(behaviour, name, marks=pytest.mark.slow)
+    for behaviour, name in itertools.product(DISCOVERY, PYTESTS)
+    if (behaviour, name) not in QUICK_ONES
+]
 
 
 @pytest.mark.parametrize(
-    "name", [NEWEST, *(pytest.param(name, marks=pytest.mark.slow) for name in OLDER)]
+    ("behaviour", "name"),
+    [*QUICK_ONES, *SLOW_ONES],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
-@pytest.mark.parametrize("behaviour", DISCOVERY, ids=lambda behaviour: behaviour.__name__)
 def test_holds(behaviour: Callable[[str, Path], None], name: str) -> None:
     behaviour(render_harness(), environment(name))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.lease_behaviours import LEASE, QUICK, SEVERAL_SECONDS, WITHOUT_XDIST
+from harness.lease_behaviours import LEASE, QUICK, WITHOUT_XDIST
 from harness.lease_stress import NO_LOCK, stress
 from kit import environment
 from kit.environments import PYTESTS
@@ -30,7 +30,7 @@ def test_holds(behaviour: Behaviour) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("behaviour", SEVERAL_SECONDS, ids=name_of)
+@pytest.mark.parametrize("behaviour", [b for b in LEASE if b not in QUICK], ids=name_of)
 def test_holds_slowly(behaviour: Behaviour) -> None:
     behaviour(render_harness(), environment(NEWEST))
 
