@@ -7,6 +7,7 @@ wait for another it does so through files.
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Collection, Mapping
@@ -378,8 +379,8 @@ def last_failed_and_stepwise_select(harness: str, python: Path) -> None:
         went_on = project.run("-n1", "--sw")
 
     assert set(ran(again)) == {"test_3", "test_7", "test_8[gpu]"}, again
-    assert ran(stopped)[-1] == "test_8[gpu]", stopped
-    assert "test_8[gpu]" in ran(went_on), went_on
+    assert ran(stopped) == ["test_6[gpu]", "test_8[gpu]"], stopped
+    assert ran(went_on) == ["test_8[gpu]"], went_on
     assert went_on.returncode == 0, went_on
 
 
@@ -394,7 +395,7 @@ def max_fail_stops(harness: str, python: Path) -> None:
         assert "no worker" not in stopped.pytest.stdout, (args, str(stopped))
 
 
-# ---- Ids that differ ------------------------------------------------------------------------------
+# ---- Ids that differ ---------------------------------------------------------------------------
 
 
 def ids_that_differ_are_explained(harness: str, python: Path) -> None:
@@ -589,6 +590,86 @@ def a_random_order_is_kept(harness: str, python: Path) -> None:
     assert order_on(worker, "gw0") == of_kind["gpu"] + of_kind["cpu"], worker
 
 
+# ---- Durations of the last run ---------------------------------------------------------------
+
+UNEVEN = {
+    "test_a.py": """
+        import os
+        import time
+        import pytest
+
+        def test_1(): pass
+        def test_2(): time.sleep(0.4)
+        def test_3(): pass
+    """,
+    "test_b.py": """
+        import os
+        import time
+        import pytest
+        run_on = pytest.mark.run_on
+
+        def test_4(): time.sleep(0.8)
+        @run_on(["gpu"])
+        def test_5(): pass
+        @run_on(["gpu"])
+        def test_6(): time.sleep(0.3)
+        def test_7(): assert os.path.exists("fixed")
+    """,
+}
+SHORT = ("test_5[gpu]", "test_1", "test_3", "test_7")  # each less than a 40th of it all
+
+
+def long_tests_go_first_the_next_time(harness: str, python: Path) -> None:
+    """Among those for a card, and among the others; the short ones stay as they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = Project(folder, harness, python, UNEVEN)
+        first = project.run("-n1")
+        second = project.run("-n1")
+
+    assert ran(first) == ["test_5[gpu]", "test_6[gpu]", *(f"test_{n}" for n in (1, 2, 3, 4, 7))]
+    assert ran(second) == ["test_6[gpu]", SHORT[0], "test_4", "test_2", *SHORT[1:]], second
+
+
+def what_was_asked_for_goes_before_what_took_long(harness: str, python: Path) -> None:
+    """``--ff``: what failed is first, as without durations."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = Project(folder, harness, python, UNEVEN)
+        project.run("-n1")
+        second = project.run("-n1", "--ff")
+
+    expected = ["test_5[gpu]", "test_6[gpu]", "test_7", *(f"test_{n}" for n in (1, 2, 3, 4))]
+    assert ran(second) == expected, second
+
+
+def durations_are_kept_by_device(harness: str, python: Path) -> None:
+    """In pytest's cache, with workers and without; of what is not run they stay."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = Project(folder, harness, python, UNEVEN)
+        project.run("-n0")
+        kept = project.root / ".pytest_cache/v/devices/durations"
+        before = json.loads(kept.read_text("utf-8"))
+        project.run("-n2", "test_a.py")
+        after = json.loads(kept.read_text("utf-8"))
+        project.run("-n1", "-p", "no:cacheprovider")
+
+    cpu, simulated = before["cpu"], before["simulated"]
+    assert set(cpu) == {
+        *(f"test_a.py::test_{n}" for n in (1, 2, 3)),
+        *(f"test_b.py::test_{n}" for n in (4, 7)),
+    }, before
+    assert set(simulated) == {"test_b.py::test_5[gpu]", "test_b.py::test_6[gpu]"}, before
+    assert before["gpu"] == {}, before
+    assert cpu["test_b.py::test_4"] >= 0.8, before
+    assert simulated["test_b.py::test_6[gpu]"] >= 0.3, before
+    assert after["cpu"].get("test_b.py::test_4") == cpu["test_b.py::test_4"], (before, after)
+    assert after["cpu"]["test_a.py::test_2"] != cpu["test_a.py::test_2"], (before, after)
+
+
+WITH_DURATIONS = (
+    long_tests_go_first_the_next_time,
+    what_was_asked_for_goes_before_what_took_long,
+    durations_are_kept_by_device,
+)
 WITH_XDIST = (
     tests_for_a_card_reach_a_card,
     tests_for_a_card_come_first,
@@ -609,3 +690,4 @@ WITH_XDIST = (
     ids_without_a_label_are_guessed,
 )
 WITH_PLUGINS = (reruns_are_reruns, a_random_order_is_kept)
+SCHEDULING = (*WITH_XDIST, *WITH_PLUGINS, *WITH_DURATIONS)

@@ -92,6 +92,9 @@ class Node:
 
     def give_back(self, indices: list[int]) -> None:
         """Give back all that is asked for, or nothing; xdist 3.2 to 3.5: what is still there."""
+        if self.session.dies_when_robbed:
+            self.session.dies_when_robbed = False
+            self.die()
         if self.dead:
             return
         stolen = [index for index in indices if index in self.queue[1:]]
@@ -146,11 +149,13 @@ class Session:
         options: Mapping[str, Any] | None = None,
         cards_later: Callable[[str], str] = str,  # of a dead worker's card
         history: Mapping[bool, Mapping[str, float]] | None = None,  # for a card: id -> seconds
+        dies_when_robbed: bool = False,  # the first worker that is asked to give back
         forgive: bool = False,  # whether workers that die are forgiven
     ) -> None:
         self.items, self.workers, self.steals = list(items), len(cards), steals
         self.latency, self.restarts, self.check = latency, restarts, check
         self.cards_later, self.forgive = cards_later, forgive
+        self.dies_when_robbed = dies_when_robbed
         self.module = module or harness_module()
         self.reports: list[Any] = []
         option = SimpleNamespace(dist=dist, **(options or {}))

@@ -7,6 +7,7 @@ damaged one, and drives its scheduler in virtual time (``scheduling_model.py``).
 from __future__ import annotations
 
 import os
+import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -39,9 +40,9 @@ def suites(draw: st.DrawFn) -> list[Item]:
 
 
 @st.composite
-def sessions(draw: st.DrawFn) -> dict[str, Any]:
+def sessions(draw: st.DrawFn, least_cards: int = 0) -> dict[str, Any]:
     workers = draw(st.integers(1, 6))
-    cards = draw(st.integers(0, workers))
+    cards = draw(st.integers(least_cards, workers))
     return {
         "items": draw(suites()),
         "cards": draw(st.permutations([f"card-{n}" for n in range(cards)] + [""] * workers))[
@@ -66,7 +67,8 @@ def sessions_with_history(draw: st.DrawFn) -> dict[str, Any]:
     return {**session, "history": history}
 
 
-CRASHES = st.lists(st.tuples(st.floats(0, 30), st.integers(0, 10)), max_size=6)
+WHEN = st.one_of(st.floats(0.05, 1), st.floats(0, 30))  # seconds
+CRASHES = st.lists(st.tuples(WHEN, st.integers(0, 10)), max_size=6)
 # Mutants are to be noticed quickly; SHRINK=1 for an example that is easy to read.
 SHRINKS = (Phase.shrink,) if os.environ.get("SHRINK") else ()
 EXAMPLES = settings(
@@ -121,8 +123,16 @@ def unit_of(item: Item, dist: str) -> str:
 
 
 def holds(check: Callable[..., None], *strategies: st.SearchStrategy[Any]) -> None:
-    """Run a check on examples of the strategies; the same ones each time."""
-    EXAMPLES(given(*strategies)(check))()
+    """Run a check on examples of the strategies; the same ones each time.
+
+    A scheduler that raises has not kept its promise either.
+    """
+    try:
+        EXAMPLES(given(*strategies)(check))()
+    except AssertionError:
+        raise
+    except Exception as error:
+        raise AssertionError(repr(error)) from error
 
 
 def every_item_runs_once(harness: str, python: Path) -> None:
@@ -172,7 +182,7 @@ def lost_cards_hold_nothing_up(harness: str, python: Path) -> None:
         kinds = {item.kind for item in session.items if item.nodeid in session.not_run}
         assert unit or "cpu" not in kinds, kinds
 
-    holds(check, sessions(), CRASHES)
+    holds(check, sessions(least_cards=1), CRASHES.filter(bool))
 
 
 def history_loses_no_item(harness: str, python: Path) -> None:
@@ -218,7 +228,103 @@ def a_worker_that_is_forgiven_crashed_no_item(harness: str, python: Path) -> Non
     holds(check, sessions(), CRASHES)
 
 
+# ---- Spans -----------------------------------------------------------------------------------
+
+# (kind, seconds or the two ends of a range, how many), of one suite; shuffled, 12 tests a file
+SUITES: dict[str, list[tuple[str, float | tuple[float, float], int]]] = {
+    "many short": [("gpu", 0.05, 80), ("cpu", 0.05, 320)],
+    "many short, uneven": [("gpu", (0.01, 0.1), 80), ("cpu", (0.01, 0.1), 320)],
+    "few long": [("gpu", (1, 3), 12), ("cpu", (1, 3), 28)],
+    "mixed": [("gpu", 0.1, 40), ("gpu", 1, 4), ("cpu", 0.05, 200), ("cpu", 1.5, 6)],
+    "one giant": [("gpu", 0.05, 40), ("cpu", 0.05, 160), ("cpu", 6, 1)],
+    "a giant and few": [("gpu", 10, 1), ("cpu", 2, 5)],
+    "GPU-heavy": [("gpu", 0.15, 100), ("distributed", 0.4, 20), ("cpu", 0.05, 60)],
+    "CPU-heavy": [("gpu", 0.1, 10), ("cpu", 0.08, 400)],
+}
+MACHINES = ((2, 1), (4, 2), (10, 4))  # workers, cards
+
+
+def suite(name: str) -> list[Item]:
+    chance = random.Random(name)
+    kinds = [
+        (kind, chance.uniform(*seconds) if isinstance(seconds, tuple) else seconds)
+        for kind, seconds, count in SUITES[name]
+        for _ in range(count)
+    ]
+    chance.shuffle(kinds)
+    return [Item(f"test_{n // 12}.py::test_{n}", *each) for n, each in enumerate(kinds)]
+
+
+def bound(items: list[Item], workers: int, cards: int) -> float:
+    """Return what no schedule can be shorter than, in seconds."""
+    on_cards = sum(item.seconds for item in items if item.kind != "cpu")
+    whole = sum(item.seconds for item in items)
+    return max(on_cards / cards, whole / workers, *(item.seconds for item in items))
+
+
+def span_over_bound(
+    harness: str, items: list[Item], workers: int, cards: int, **more: Any
+) -> float:
+    owners = [f"card-{n}" for n in range(cards)]
+    arguments = {"items": items, "cards": owners + [""] * (workers - cards), "latency": 0.002}
+    session = session_of(harness, arguments, **more)
+    return session.finished_at / bound(items, workers, cards)
+
+
+def spans_of_short_tests_are_near_the_bound(harness: str, python: Path) -> None:
+    for workers, cards in MACHINES:
+        for name in ("many short", "many short, uneven"):
+            ratio = span_over_bound(harness, suite(name), workers, cards)
+            assert ratio < 1.05, (name, workers, cards, ratio)
+
+
+def what_waits_in_a_queue_is_taken_back(harness: str, python: Path) -> None:
+    """Long tests come after many quick ones, when queues are long, and one file has all."""
+    seconds = [0.0002] * 300 + [0.5] * 100
+    items = [Item(f"test_a.py::test_{n}", "cpu", each) for n, each in enumerate(seconds)]
+
+    assert span_over_bound(harness, items, 4, 1) < 1.05
+    assert span_over_bound(harness, items, 4, 1, steals="some") < 1.05
+
+
+def a_worker_may_die_when_it_is_asked_to_give_back(harness: str, python: Path) -> None:
+    seconds = [0.0002] * 300 + [0.5] * 100
+    items = [Item(f"test_a.py::test_{n}", "cpu", each) for n, each in enumerate(seconds)]
+    arguments = {"items": items, "cards": ["card-0", "", "", ""], "dies_when_robbed": True}
+    session = session_of(harness, arguments)
+
+    assert len(session.dead_nodes) == 1
+    every_item_once_or_reported(session)
+    assert not session.not_run
+
+
+def spans_with_history_are_near_the_bound(harness: str, python: Path) -> None:
+    for workers, cards in MACHINES:
+        for name in SUITES:
+            items = suite(name)
+            history: dict[bool, dict[str, float]] = {True: {}, False: {}}
+            for item in items:
+                history[item.kind != "cpu"][item.nodeid] = item.seconds
+            for steals in ("all or nothing", ""):
+                ratio = span_over_bound(
+                    harness, items, workers, cards, history=history, steals=steals
+                )
+                assert ratio < 1.10, (name, workers, cards, steals, ratio)
+
+
+def short_tests_are_sent_together(harness: str, python: Path) -> None:
+    """Sending each alone takes longer than the test: fewer than one in ten are sent alone."""
+    items = [Item(f"test_{n % 50}.py::test_{n}", "cpu", 0.0003) for n in range(4000)]
+    session = session_of(harness, {"items": items, "cards": ["", "", "", ""]})
+
+    assert len(session.sends) < 400
+
+
 PROPERTIES = (
+    short_tests_are_sent_together,
+    spans_of_short_tests_are_near_the_bound,
+    what_waits_in_a_queue_is_taken_back,
+    a_worker_may_die_when_it_is_asked_to_give_back,
     every_item_runs_once,
     items_for_a_card_run_there_and_first,
     crashes_lose_no_item,
@@ -226,4 +332,5 @@ PROPERTIES = (
     units_stay_whole,
     a_worker_that_is_forgiven_crashed_no_item,
 )
-WITH_HISTORY = (history_loses_no_item,)
+WITH_HISTORY = (history_loses_no_item, spans_with_history_are_near_the_bound)
+ALL_PROPERTIES = (*PROPERTIES, *WITH_HISTORY)

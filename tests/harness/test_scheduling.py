@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.scheduling_behaviours import WITH_PLUGINS, WITH_XDIST
+from harness.scheduling_behaviours import WITH_DURATIONS, WITH_PLUGINS, WITH_XDIST
 from harness.scheduling_properties import PROPERTIES, WITH_HISTORY
 from kit import environment
 from kit.environments import PYTESTS
@@ -42,6 +42,13 @@ def test_holds(behaviour: Behaviour) -> None:
 @pytest.mark.parametrize("behaviour", WITH_XDIST, ids=name_of)
 def test_holds_on_older_xdist(behaviour: Behaviour, name: str) -> None:
     behaviour(render_harness(), environment(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pytest-9", "pytest-7"])
+@pytest.mark.parametrize("behaviour", WITH_DURATIONS, ids=name_of)
+def test_holds_with_durations(behaviour: Behaviour, name: str) -> None:
+    behaviour(render_harness(durations_history=True), environment(name))
 
 
 @pytest.mark.slow
