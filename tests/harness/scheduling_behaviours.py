@@ -118,8 +118,11 @@ def workers_with_a_card_help(harness: str, python: Path) -> None:
         def test_cpu(n, worker_id):
             pathlib.Path(worker_id).touch()
             end = time.monotonic() + 20
+            alone = pathlib.Path("alone")
             while not all(map(pathlib.Path.exists, map(pathlib.Path, ["gw0", "gw1"]))):
-                assert time.monotonic() < end, "one worker runs them all"
+                if alone.exists() or time.monotonic() > end:
+                    alone.touch()
+                    pytest.fail("one worker runs them all")
                 time.sleep(0.01)
     """
     both = run(harness, python, {"test_wait.py": wait}, "-n2", cards=1)
@@ -501,7 +504,8 @@ def another_xdist_is_left_to_itself(harness: str, python: Path) -> None:
     tests = {"test_a.py": "def test_a(): pass\ndef test_b(): pass\n"}
     for change in ("node", "method", "parameter", ""):
         future = {"future.py": FUTURE.replace("{change!r}", repr(change))}
-        other = run(harness, python, {**tests, **future}, "-n2", "-p", "future")
+        files = {**tests, **future}
+        other = run(harness, python, files, "-n2", "-p", "future", exit_codes=(0, 1, 3))
         assert other.pytest.counts == {"passed": 2}, (change, str(other))
         assert ("WARNING" in other.pytest.stdout) == bool(change), (change, str(other))
 
