@@ -27,7 +27,7 @@ from kit import environment, run_pytest, write_tree
 FAKE_TENSORFLOW = Path(__file__).parents[1] / "harness" / "fake_tensorflow.py"
 PEERS = ("ours", "ours, with history", "loadgroup", "two-phase", "load")
 # xdist's own loadgroup works with this pytest; with 9.2 it does not.
-ENVIRONMENTS = {"loadgroup": "pytest-8"}
+ENVIRONMENTS = {("loadgroup", False): "pytest-8", ("loadgroup", True): "tf-2.15"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ def run_suite(
 ) -> Measured:
     """Run a suite in one way; "ours, with history" runs it twice and measures the second."""
     name = "ours" if peer.startswith("ours") else peer
-    python = environment("tf-2.21" if computes else ENVIRONMENTS.get(peer, "pytest-9"))
+    fallback = "tf-2.21" if computes else "pytest-9"
+    python = environment(ENVIRONMENTS.get((peer, computes), fallback))
     runs = {
         "ours": [[f"-n{workers}", f"--gpu-simulate={cards}"]],
         "ours, with history": [[f"-n{workers}", f"--gpu-simulate={cards}"]] * 2,
