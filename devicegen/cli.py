@@ -91,6 +91,13 @@ ConftestPath = Annotated[
         help="Where the harness goes, relative to the top. [default: where it works best]",
     ),
 ]
+Durations = Annotated[
+    bool | None,
+    typer.Option(
+        "--durations-history/--no-durations-history",
+        help="Keep how long tests took, to run long ones first next time. [default: no]",
+    ),
+]
 
 
 def _print_version(value: bool) -> None:
@@ -118,6 +125,7 @@ def _init(
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
     config_edit: ConfigEdit = None,
+    durations_history: Durations = None,
     templates: Templates = None,
     no_templates: NoTemplates = False,
     split: Split = None,
@@ -135,6 +143,7 @@ def _init(
         rocm,
         "" if no_templates else templates,
         split,
+        durations_history,
     )
     asked = Asked(conftest, keep_device_setup)
     raise typer.Exit(init(path, answers, asked, dry_run=dry_run, diff=diff))
@@ -149,6 +158,7 @@ def _upgrade(
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
     config_edit: ConfigEdit = None,
+    durations_history: Durations = None,
     templates: Templates = None,
     no_templates: NoTemplates = False,
     split: Split = None,
@@ -167,6 +177,7 @@ def _upgrade(
         rocm,
         "" if no_templates else templates,
         split,
+        durations_history,
     )
     raise typer.Exit(
         upgrade(

@@ -54,6 +54,7 @@ class Decisions:
     registry: str | None
     logical_device_api: Literal["stable", "experimental"]
     xdist: bool
+    durations_history: bool
     memory_limit_mb: int | None
     rocm: bool
     listed: tuple[Decision, ...]
@@ -91,6 +92,7 @@ def decide(
     registry, registry_why = _registry(place, answers)
     api, api_why = _logical_device_api(facts)
     xdist, xdist_why = _xdist(facts, answers)
+    durations, durations_why = _durations_history(answers, xdist)
     limit, limit_why = _memory_limit(answers)
     rocm, rocm_why = _rocm(facts, answers)
     return Decisions(
@@ -98,6 +100,7 @@ def decide(
         registry=registry,
         logical_device_api=api,
         xdist=xdist,
+        durations_history=durations,
         memory_limit_mb=limit,
         rocm=rocm,
         listed=(
@@ -107,6 +110,7 @@ def decide(
             Decision("marker registry", registry or "in the harness only", registry_why),
             Decision("logical-device API", _api_names(api), api_why),
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
+            Decision("durations", "kept" if durations else "not kept", durations_why),
             Decision("GPUs", "split in two" if split else "mapped, not split", split_why),
             Decision("memory limit", _limit(limit, split), limit_why if split else split_why),
             Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
@@ -155,6 +159,15 @@ def _xdist(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
     if facts.xdist:
         return True, f"used{_places(facts.xdist)}"
     return True, "not mentioned here, but anyone may pass -n; --no-xdist leaves it out"
+
+
+def _durations_history(answers: Answers, xdist: bool) -> tuple[bool, str]:
+    if answers.durations_history and not xdist:
+        return False, "--durations-history orders the tests of pytest-xdist, which is left out"
+    if answers.durations_history:
+        return True, "--durations-history: in pytest's cache, to run long tests first next time"
+    given = "--no-durations-history" if answers.durations_history is False else "not asked for"
+    return False, f"{given}; --durations-history keeps them, to run long tests first"
 
 
 def _memory_limit(answers: Answers) -> tuple[int | None, str]:

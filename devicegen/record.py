@@ -45,6 +45,7 @@ class Answers:
     rocm: bool | None = None
     templates: str | None = None  # "": none any more
     split: bool | None = None
+    durations_history: bool | None = None
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
@@ -275,6 +276,7 @@ def _answers(table: Mapping[str, object]) -> Answers:
         "memory_limit_mb": int,
         "config_edit": bool,
         "rocm": bool,
+        "durations_history": bool,
         "templates": str,
         "split": bool,
     }

@@ -35,6 +35,7 @@ def render_conftest(decisions: Decisions, version: str, overrides: Path | None =
             tf_config=LOGICAL_DEVICE_NAMES[decisions.logical_device_api],
             xdist=decisions.xdist,
             split=decisions.split,
+            durations_history=decisions.durations_history,
             memory_limit_mb=decisions.memory_limit_mb,
             rocm=decisions.rocm,
         )

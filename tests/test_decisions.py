@@ -426,6 +426,27 @@ def test_xdist(
 
 
 @pytest.mark.parametrize(
+    ("xdist", "durations", "answer", "reason"),
+    [
+        (None, None, "not kept", "not asked for; --durations-history"),
+        (None, False, "not kept", "--no-durations-history; --durations-history"),
+        (True, True, "kept", "--durations-history: in pytest's cache"),
+        (False, True, "not kept", "pytest-xdist, which is left out"),
+    ],
+)
+def test_durations_history(
+    tmp_path: Path, xdist: bool | None, durations: bool | None, answer: str, reason: str
+) -> None:
+    answers = Answers(xdist=xdist, durations_history=durations)
+    decisions = decided(tmp_path, answers=answers)
+
+    assert said(decisions, "durations")[0] == answer
+    assert reason in said(decisions, "durations")[1]
+    assert decisions.durations_history == (answer == "kept")
+    assert ("class TimedScheduling" in render_conftest(decisions, "1")) == (answer == "kept")
+
+
+@pytest.mark.parametrize(
     ("limit", "decision", "answer"),
     [(None, None, "fitted to the card"), (0, None, "fitted to the card"), (512, 512, "512 MB")],
 )

@@ -55,6 +55,8 @@ marker registry     pyproject.toml  (the configuration in force (pyproject.toml:
 logical-device API  tf.config.set_logical_device_configuration  (TensorFlow 2.8 is admitted \
 (pyproject.toml:4); the names hold since 2.4)
 pytest-xdist        mapped  (not mentioned here, but anyone may pass -n; --no-xdist leaves it out)
+durations           not kept  (not asked for; --durations-history keeps them, to run long \
+tests first)
 GPUs                split in two  (two logical devices each; --no-split leaves them whole)
 memory limit        fitted to the card  (half of its free memory for each half; --memory-limit-mb \
 sets a number)

@@ -64,6 +64,7 @@ def test_only_the_chosen_names_of_the_api_are_used(api: str) -> None:
 def test_without_xdist_there_is_none_of_its_hooks() -> None:
     assert "pytest_xdist_" in render_harness()
     assert "pytest_xdist_" not in render_harness(xdist=False)
+    assert "Scheduling" not in render_harness(xdist=False, durations_history=True)
 
 
 def test_memory_limit_is_a_named_constant() -> None:

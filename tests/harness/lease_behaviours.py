@@ -425,7 +425,7 @@ def a_taken_card_is_replaced(m: Machine) -> None:
 def the_last_card_that_is_taken_is_said(m: Machine) -> None:
     """There is no other one: skipped with that reason, or failed under ``--gpu-require``."""
     skipped = m.run("-n1", FAKE_TAKEN=UUIDS[0])
-    assert "2 skipped" in skipped, skipped
+    assert "3 skipped" in skipped, skipped
     assert f"{UUIDS[0]} (another program has it)" in skipped, skipped
     required = m.run("-n1", "--gpu-require=1", FAKE_TAKEN=UUIDS[0])
     assert "passed" not in required, required

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness import behaviours as b
 from harness import placement_behaviours as p
+from harness.scheduling_behaviours import WITH_PLUGINS
 from kit.harness import VARIANTS, render_harness
 
 Behaviour = Callable[[str, Path], None]
@@ -32,6 +33,8 @@ class Mutant:
 
     @property
     def environment(self) -> str:
+        if self.killer in WITH_PLUGINS:
+            return "plugins"
         return "tf-2.21" if self.killer in p.PLACEMENT else "pytest-9"
 
     @property

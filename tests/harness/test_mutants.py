@@ -29,10 +29,20 @@ from harness.report_behaviours import REPORT
 from harness.report_mutants import REPORT_MUTANTS
 from harness.rocm_behaviours import ROCM
 from harness.rocm_mutants import ROCM_MUTANTS
+from harness.scheduling_behaviours import SCHEDULING
+from harness.scheduling_mutants import SCHEDULING_MUTANTS
+from harness.scheduling_properties import ALL_PROPERTIES
 from kit import clean_environ, environment
 
 Verdict = Callable[[Mutant], "str | None"]
-MUTANTS = (*OTHER_MUTANTS, *DISCOVERY_MUTANTS, *LEASE_MUTANTS, *REPORT_MUTANTS, *ROCM_MUTANTS)
+MUTANTS = (
+    *OTHER_MUTANTS,
+    *DISCOVERY_MUTANTS,
+    *LEASE_MUTANTS,
+    *REPORT_MUTANTS,
+    *ROCM_MUTANTS,
+    *SCHEDULING_MUTANTS,
+)
 
 
 def mutant_param(mutant: Mutant) -> object:
@@ -100,5 +110,6 @@ def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
 def test_every_behaviour_kills_a_mutant() -> None:
     """A behaviour that no mutant breaks may be one that cannot fail."""
     behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *REPORT, *ROCM}
+    behaviours |= {*SCHEDULING, *ALL_PROPERTIES}
 
     assert behaviours <= {mutant.killer for mutant in MUTANTS}

@@ -26,6 +26,12 @@ REQUIREMENTS = {
     "pytest-8": ("pytest==8.4.*", "pytest-xdist==3.5.*"),
     "pytest-9": ("pytest==9.2.*", "pytest-xdist==3.8.*"),
     "no-xdist": ("pytest==9.2.*",),
+    "plugins": (
+        "pytest==9.2.*",
+        "pytest-xdist==3.8.*",
+        "pytest-randomly==4.*",
+        "pytest-rerunfailures==16.*",
+    ),
 }
 TENSORFLOWS = ("tf-2.21", "tf-2.15", "tf-2.12")
 PYTESTS = ("pytest-9", "pytest-8", "pytest-7")

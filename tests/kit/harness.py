@@ -18,6 +18,7 @@ USUAL = Decisions(
     registry=None,
     logical_device_api="stable",
     xdist=True,
+    durations_history=False,
     memory_limit_mb=None,
     rocm=False,
     listed=(),
@@ -25,6 +26,7 @@ USUAL = Decisions(
 # What each decision that rendering reads can be; the usual answer first.
 ANSWERS: dict[str, tuple[Any, ...]] = {
     "xdist": (True, False),
+    "durations_history": (False, True),
     "logical_device_api": ("stable", "experimental"),
     "memory_limit_mb": (None, 2048),
     "rocm": (False, True),
@@ -34,6 +36,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
 VARIANTS: dict[str, dict[str, Any]] = {
     "usual": {},
     "without_xdist": {"xdist": False},
+    "durations_history": {"durations_history": True},
     "experimental_api": {"logical_device_api": "experimental"},
     "memory_limit": {"memory_limit_mb": 2048},
     "rocm": {"rocm": True},

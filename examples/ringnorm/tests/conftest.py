@@ -20,6 +20,7 @@ import copy
 import dataclasses
 import difflib
 import inspect
+import itertools
 import json
 import os
 import pathlib
@@ -1012,11 +1013,353 @@ def pytest_testnodedown(node: Any) -> None:
         (assigned,) = run.assign(run.lease(1, 0), 1)
         problem = assigned.reason if run.require else ""
         env.update(dataclasses.replace(assigned, problem=problem).environment())
+        if SCHEDULER in node.config.stash:  # the test that found out is run again
+            node.config.stash[SCHEDULER].forgiven.add(node.gateway.id)
 
 
 def _usable_cpus() -> int:
     affinity = getattr(os, "sched_getaffinity", None)  # on Linux
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+# ---- Scheduling: which worker runs which test --------------------------------
+
+# What is relied on of pytest-xdist, 3.0 to 3.8. Its controller calls what is public in
+# DeviceScheduling, and takes KeyError from `remove_node` for a node it never added. Of
+# a node: `gateway.id`, `gateway.spec.env`, `workerinput["workercount"]`, `workeroutput`
+# (where it did not crash), `shutting_down`, `shutdown`, `send_runtest_some` and, from
+# 3.2 on, `send_steal`, after which `remove_pending_tests_from_node` is called with what
+# it gives back. Of a worker: it begins an item when it has the next one or is told that
+# there is none, and sends what it collected by `sendevent("collectionfinish", ids=)`.
+SCHEDULER: pytest.StashKey[DeviceScheduling] = pytest.StashKey()  # of the controller
+DISTRIBUTIONS = ("load", "worksteal", "loadscope", "loadfile", "loadgroup")
+KINDS = ("distributed", "gpu", "none", "cpu")  # the order; all but cpu go to a card
+CPU = 3
+NO_CARD = "needs a GPU: no worker that has one"
+AHEAD_SECONDS = 0.1  # of work that a worker has waiting, beside the next item
+
+
+class DeviceScheduling:
+    """Deals items to workers: those for a card only to workers that own one, and first.
+
+    It does so unit by unit. In a scope mode a unit is all of a scope, never split, and
+    goes to a card if any of its items does. Else it is what follows one another in a
+    file, for a card or not, and is shared when a worker has nothing else to do.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self.config = config  # pytest-rerunfailures looks for it, too
+        self.whole = config.option.dist not in ("load", "worksteal")
+        self.coming = -1  # how many workers will still collect; not known yet
+        self.collected: dict[Any, list[str]] = {}  # node -> its ids, to be compared
+        self.claims: dict[Any, int] = {}  # node that has collected -> as _claim() says
+        self.best = 0  # the claim of the workers for which the items for a card are
+        self.started = False
+        self.ids: list[str] = []  # what they all collected; an item is an index
+        self.ranks: list[int] = []  # item -> index in KINDS
+        self.keys: list[Any] = []  # item -> key, the same within a unit
+        self.left = [0, 0]  # how many items are not sent: for the CPU, for a card
+        self.waiting: list[collections.deque[list[int]]]  # units, of the same two
+        self.waiting = [collections.deque(), collections.deque()]
+        self.plans: dict[Any, list[int]] = {}  # (node, 0 or 1) -> of its unit, not sent
+        self.queues: dict[Any, list[int]] = {}  # node -> what it was sent, in order
+        self.depth = 2  # how long a queue may be
+        self.mean = 1.0  # seconds that an item takes, of late
+        self.robbed: Any = None  # the node that is asked to give items back
+        self.forgiven: set[str] = set()  # ids of workers that no item has crashed
+
+    @property
+    def nodes(self) -> list[Any]:
+        return list(self.queues)
+
+    @property
+    def collection_is_completed(self) -> bool:
+        return self.started or self.coming == 0
+
+    @property
+    def tests_finished(self) -> bool:
+        if not self.collection_is_completed or self.robbed:
+            return False
+        # What is left when nobody can run it is reported: see not_run().
+        left = any(self.left) and (self.coming or self._live())
+        return not (left or any(queue[1:] for queue in self.queues.values()))
+
+    @property
+    def has_pending(self) -> bool:
+        return any(self.left) or any(self.queues.values())
+
+    def add_node(self, node: Any) -> None:
+        if self.coming < 0:
+            self.coming = node.workerinput["workercount"]
+        self.queues[node] = []
+
+    def add_node_collection(self, node: Any, collection: Any) -> None:
+        self.coming -= 1
+        self.collected[node] = list(collection)
+        self.claims[node] = _claim(node)
+
+    def schedule(self) -> None:
+        (first, ids), *others = self.collected.items()
+        different = [(node, theirs) for node, theirs in others if theirs != ids]
+        self.collected = {first: ids}
+        for node, theirs in different:
+            text = _difference(first, ids, node, theirs)
+            report = pytest.CollectReport(node.gateway.id, "failed", text, [])
+            self.config.hook.pytest_collectreport(report=report)
+            del self.claims[node]
+            node.shutdown()
+        if not self.started and not different:
+            self.ids, self.best = ids, max(self.claims.values())
+            self._make_units(first.labels)
+        self.started = True
+        if self.forgiven and not any(map(self._fits, self._live())):
+            self.best = 0  # the cards are others' now: each test says so, being skipped
+        self._deal()
+
+    def mark_test_complete(
+        self, node: Any, item_index: int, duration: float = 0
+    ) -> None:
+        self.queues[node].remove(item_index)
+        self.mean += (duration - self.mean) / 8
+        if len(self.queues[node]) < 2 + self.depth // 2:
+            self._deal()
+
+    def mark_test_pending(self, item: str) -> None:
+        self._put_back([self.ids.index(item)])
+        self._deal()
+
+    def remove_pending_tests_from_node(self, node: Any, indices: Any) -> None:
+        self.robbed, stolen = None, set(indices)
+        self.queues[node] = [item for item in self.queues[node] if item not in stolen]
+        self._put_back(indices)
+        self._deal()
+
+    def remove_node(self, node: Any) -> str | None:
+        queue = self.queues.pop(node)
+        self.robbed = None if self.robbed is node else self.robbed
+        if not self.started:
+            self.collected.pop(node, None)
+        if node in self.claims and not hasattr(node, "workeroutput"):
+            self.coming += 1  # or else xdist ends the run
+        self.claims.pop(node, None)
+        crashed = queue[:1] if node.gateway.id not in self.forgiven else []
+        for card in (0, 1):
+            plan = self.plans.pop((node, card), [])
+            self.waiting[card].extendleft([plan] if plan else [])
+        self._put_back(queue[len(crashed) :])
+        self._deal()
+        return self.ids[crashed[0]] if crashed else None
+
+    def not_run(self) -> Iterator[tuple[str, str]]:
+        """Yield node id and reason of each item that is left at the end."""
+        units = [*self.waiting[1], *self.waiting[0], *self.plans.values()]
+        for item in itertools.chain(*units, *self.queues.values()):
+            need = "no worker" if self.ranks[item] == CPU else NO_CARD
+            yield self.ids[item], f"not run: {need} is left (too many have died)"
+
+    def _make_units(self, labels: list[list[str]]) -> None:
+        places: dict[Any, int] = {}  # of keys
+        for nodeid, (kind, _, group) in zip(self.ids, labels):
+            path, _, name = nodeid.partition("::")
+            scope = path, name.split("[")[0].rpartition("::")[0]
+            keys = {"loadscope": scope, "loadfile": path, "loadgroup": group or nodeid}
+            key = keys.get(self.config.option.dist, (kind == "cpu", path))
+            places.setdefault(key, len(places) if self.whole else kind == "cpu")
+            self.keys.append(key)
+            self.ranks.append(KINDS.index(kind))
+        items = sorted(range(len(self.ids)), key=lambda item: places[self.keys[item]])
+        self._put_back(list(itertools.chain(*self._in_order(self._split(items)))))
+
+    def _in_order(self, units: list[list[int]]) -> list[list[int]]:
+        rank = self.ranks.__getitem__
+        if not self.whole:
+            units = [sorted(unit, key=rank) for unit in units]
+        elif getattr(self.config.option, "loadscopereorder", True):
+            units.sort(key=len, reverse=True)  # as xdist does
+        return sorted(units, key=lambda unit: min(map(rank, unit)))
+
+    def _split(self, items: list[int]) -> list[list[int]]:
+        units = itertools.groupby(items, self.keys.__getitem__)
+        return [list(unit) for _, unit in units]
+
+    def _put_back(self, items: list[int]) -> None:
+        for unit in reversed(self._split(items)):
+            self.left[self._for_card(unit)] += len(unit)
+            self.waiting[self._for_card(unit)].appendleft(unit)
+
+    def _for_card(self, items: list[int]) -> bool:
+        return any(self.ranks[item] < CPU for item in items)
+
+    def _fits(self, node: Any) -> bool:
+        return self.claims[node] >= self.best
+
+    def _live(self) -> list[Any]:
+        return [node for node in self.claims if not node.shutting_down]
+
+    def _load(self, node: Any) -> float:
+        return len(self.queues[node])
+
+    def _deal(self) -> None:
+        nodes = self._live()
+        share = sum(self.left) // (2 * len(nodes) or 1)
+        self.depth = 2 + min(int(AHEAD_SECONDS / max(self.mean, 0.001)), share)
+        for length in (1, 2, self.depth):  # one to each first: there may be few
+            for node in sorted(nodes, key=self._load):
+                queue = self.queues[node]
+                sent, taken = len(queue), len(queue) < 2 + length // 2
+                while taken and len(queue) < length:
+                    taken = self._take(node, length - len(queue))
+                if queue[sent:]:
+                    self._send(node.send_runtest_some, queue[sent:])
+        for node in nodes:
+            if len(self.queues[node]) < 2 and not self._steal(node):
+                node.shutdown()
+
+    def _send(self, call: Any, items: list[int]) -> None:
+        with contextlib.suppress(OSError):  # it died: remove_node will be called
+            call(items)
+
+    def _parts(self, node: Any) -> list[int]:
+        return [1, 0] if self._fits(node) else [0]
+
+    def _take(self, node: Any, count: int) -> bool:
+        """Queue items of the node's own unit, of a new one, or of half of another's."""
+        for card in self._parts(node):
+            unit = self.plans.get((node, card))
+            if not unit and self.waiting[card]:
+                unit = self.waiting[card].popleft()
+            if not unit:
+                plans = (plan for key, plan in self.plans.items() if key[1] == card)
+                most = max(plans, key=len, default=[])
+                unit = most[len(most) // 2 :]
+                del most[len(most) // 2 :]
+            if unit:
+                taken = unit if self.whole else unit[:count]
+                self.plans[node, card] = unit[len(taken) :]
+                self.left[card] -= len(taken)
+                self.queues[node] += taken
+                return True
+        return False
+
+    def _steal(self, thief: Any) -> bool:
+        """Ask who has most to give for half of it; say whether anybody is asked."""
+        if self.robbed is None and not self.whole:
+            lowest = 0 if self._fits(thief) else CPU
+            loot = {
+                node: [item for item in queue[2:] if self.ranks[item] >= lowest]
+                for node, queue in self.queues.items()
+                if hasattr(node, "send_steal")
+            }
+            most = max(loot, key=lambda node: len(loot[node]), default=thief)
+            if loot.get(most):
+                self.robbed = most
+                self._send(most.send_steal, loot[most][len(loot[most]) // 2 :])
+        return self.robbed is not None
+
+
+def _claim(node: Any) -> int:
+    """Return 2 for a worker that says that it has a card, 1 where it should, else 0."""
+    handed = json.loads(node.gateway.spec.env.get(HANDED, '{"card": "of its own"}'))
+    return 2 if _card(node) else int(bool(handed["card"] or handed["late"]))
+
+
+def _card(node: Any) -> str:
+    return str(node.labels[0][1]) if node.labels else ""
+
+
+def _difference(one: Any, ids: list[str], other: Any, others: list[str]) -> str:
+    """Say in words what two workers have collected that is not the same."""
+    names = [f"{node.gateway.id} ({_card(node) or 'no GPU'})" for node in (one, other)]
+    lines = [f"{names[0]} and {names[1]} did not collect the same tests: none is run"]
+    for name, mine, rest in zip(names, (ids, others), (set(others), set(ids))):
+        only = [nodeid for nodeid in mine if nodeid not in rest]
+        lines += [f"only {name}: {nodeid}" for nodeid in only[:20]]
+        lines += [f"only {name}: {len(only) - 20} more"] * (len(only) > 20)
+    ask = "Let no parameter depend on the GPUs that a process sees, but mark run_on"
+    return "\n".join([*lines, ask if lines[1:] else "Only their order differs"])
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let a worker label each id with the item's kind, its own card, the xdist_group.
+
+    "\\0" is in no id: pytest escapes it in parameters, and no path has it.
+    """
+
+    def send_labelled(name: str, **details: Any) -> None:
+        if name == "collectionfinish":
+            card = session.config.stash[ASSIGNED].card
+            for index, item in enumerate(session.items):
+                kind = item.stash.get(KIND, "cpu")
+                details["ids"][index] += f"\0{kind}\0{card}\0{_group(item)}"
+        send(name, **details)
+
+    for plugin in session.config.pluginmanager.get_plugins():
+        if type(plugin).__name__ == "WorkerInteractor":
+            send, plugin.sendevent = plugin.sendevent, send_labelled
+
+
+def _group(item: pytest.Item) -> str:
+    marks = item.iter_markers("xdist_group")
+    names = {str((*mark.args, mark.kwargs.get("name", "default"))[0]) for mark in marks}
+    return "_".join(sorted(names))
+
+
+@pytest.hookimpl(
+    optionalhook=True, tryfirst=True, specname="pytest_xdist_node_collection_finished"
+)
+def pytest_devices_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """Take the labels off again, before anybody else sees the ids."""
+    rows = [nodeid.split("\0") for nodeid in ids]
+    ids[:] = [row[0] for row in rows]
+    node.labels = [row[1:] or _guess(row[0]) for row in rows]
+
+
+def _guess(nodeid: str) -> list[str]:
+    """Return a label for an id without one: a wrong one costs time, no more."""
+    device = re.search(r"\[(gpu|distributed)[]-]", nodeid)
+    return [device[1] if device else "cpu", "", nodeid.rpartition("@")[2]]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> Any:
+    if config.option.dist in DISTRIBUTIONS:
+        unknown = _unknown_in_xdist()
+        if not unknown:
+            config.stash[SCHEDULER] = DeviceScheduling(config)
+            return config.stash[SCHEDULER]
+        said = f"this pytest-xdist differs from those known ({', '.join(unknown)})"
+        _say(config, f"devices: WARNING: {said}; GPU tests may land where no GPU is")
+    return None
+
+
+def _unknown_in_xdist() -> list[str]:
+    """Return what is not as relied on: of nodes, and of what schedulers must have."""
+    node = getattr(sys.modules.get("xdist.workermanage"), "WorkerController", None)
+    protocol = getattr(sys.modules.get("xdist.dsession"), "Scheduling", object)
+    calls = ("send_runtest_some", "shutdown", "shutting_down")
+    unknown = [name for name in calls if not hasattr(node, name)]
+    for name in vars(protocol):
+        theirs, ours = getattr(protocol, name), getattr(DeviceScheduling, name, None)
+        if not name.startswith("_") and _shape(theirs) != _shape(ours):
+            unknown.append(name)
+    return unknown
+
+
+def _shape(member: Any) -> Any:
+    function = inspect.isfunction(member)
+    return list(inspect.signature(member).parameters) if function else type(member)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, Any, None]:
+    """Report as failed what is left when nobody has stopped the run."""
+    outcome = yield
+    scheduler = session.config.stash.get(SCHEDULER, None)
+    if scheduler and not outcome.excinfo:
+        for nodeid, why in scheduler.not_run():
+            place = (nodeid.partition("::")[0], None, nodeid)
+            report = pytest.TestReport(nodeid, place, {}, "failed", why, "call")
+            session.config.hook.pytest_runtest_logreport(report=report)
 
 
 # ---- Report ------------------------------------------------------------------
