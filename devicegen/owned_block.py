@@ -14,7 +14,7 @@ from devicegen.change import Action, Change
 from devicegen.conftest_block import block_text, find_block, with_block, with_marks_of
 from devicegen.disk import on_disk
 from devicegen.errors import DevicegenError
-from devicegen.owned_file import Owned, Place, deleted, plan_text, refused
+from devicegen.owned_file import Owned, TextOnDisk, deleted, plan_text, refused
 from devicegen.record import Record
 
 
@@ -63,7 +63,7 @@ def _planned(
     known: Record | None,
     version: str,
 ) -> Owned:
-    place = Place(
+    place = TextOnDisk(
         path,
         before,
         with_marks_of(block, block_text(before, found)),

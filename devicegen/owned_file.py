@@ -43,7 +43,7 @@ class Owned:
 
 
 @dataclass(frozen=True)
-class Place:
+class TextOnDisk:
     """A file on disk that holds a text of ours: ``current``, None where it is no UTF-8.
 
     ``before`` is the whole file, and ``save`` returns it with another text of ours; ``above`` is
@@ -70,10 +70,10 @@ def plan_owned(
     if before is None:
         return _absent(path, text, record, restore=restore)
     saved = partial(as_it_was_saved, before=before)
-    return plan_text(Place(path, before, decoded(before), saved), text, record, version)
+    return plan_text(TextOnDisk(path, before, decoded(before), saved), text, record, version)
 
 
-def plan_text(place: Place, text: str, record: Record | None, version: str) -> Owned:
+def plan_text(place: TextOnDisk, text: str, record: Record | None, version: str) -> Owned:
     """Plan what happens to a text of ours that is there, and is to be ``text``."""
     path, before, current = place.path, place.before, place.current
     if current is not None and (lines := conflict_lines(current)):
@@ -106,7 +106,7 @@ def deleted(path: str, before: bytes | None, what: str, record: Record) -> Owned
     return Owned(change, base, pending, is_clean=False, is_deleted=True)
 
 
-def _with_markers(place: Place, found: list[int]) -> Owned:
+def _with_markers(place: TextOnDisk, found: list[int]) -> Owned:
     places = tuple(place.above + line for line in found)
     lines = ", ".join(map(str, places))
     reason = f"has conflict markers (line {lines}); resolve them, then run devicegen again"
@@ -114,7 +114,7 @@ def _with_markers(place: Place, found: list[int]) -> Owned:
     return Owned(change, is_clean=False)
 
 
-def _stranger(place: Place) -> str:
+def _stranger(place: TextOnDisk) -> str:
     if place.current is not None and is_harness(place.current):
         return (
             f"{place.what} of devicegen that {FOLDER}/ does not know; restore {FOLDER}/, or "
@@ -131,7 +131,7 @@ def _absent(path: str, text: str, record: Record | None, *, restore: bool) -> Ow
     return deleted(path, None, "was deleted", record)
 
 
-def _merged(place: Place, current: str, text: str, record: Record, version: str) -> Owned:
+def _merged(place: TextOnDisk, current: str, text: str, record: Record, version: str) -> Owned:
     path, before = place.path, place.before
     base, notes = _settled(path, record.pristine[path], current, record)
     labels = (f"{path} as it is here", f"devicegen {version}")
@@ -149,7 +149,7 @@ def _merged(place: Place, current: str, text: str, record: Record, version: str)
     return Owned(change, text, None, is_edited, True, notes)
 
 
-def _change(place: Place, current: str, merged: Merged, is_edited: bool) -> Change:
+def _change(place: TextOnDisk, current: str, merged: Merged, is_edited: bool) -> Change:
     path, before = place.path, place.before
     if says_the_same(merged.text, current):
         reason = "was edited since devicegen wrote it; there is nothing newer to write"

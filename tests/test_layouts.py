@@ -32,6 +32,7 @@ QUICK = (
     "both taken",
     "two packages, a bare pyproject each",
 )
+PARTS = 6  # in which all layouts are run, so that one on a loaded machine takes no hour
 OPTIONS = ("--gpu-simulate", "2", "-p", "no:cacheprovider")
 
 
@@ -111,13 +112,14 @@ def test_the_harness_is_active(tmp_path: Path, fake_tensorflow: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("env", PYTESTS)
 def test_the_harness_is_active_in_every_layout(
-    tmp_path: Path, fake_tensorflow: Path, env: str
+    tmp_path: Path, fake_tensorflow: Path, env: str, part: int
 ) -> None:
     names = [name for name, layout in LAYOUTS.items() if layout.newer <= PYTESTS[env]]
 
-    run_layouts(tmp_path, names, env, fake_tensorflow)
+    run_layouts(tmp_path, names[part::PARTS], env, fake_tensorflow)
 
 
 @pytest.mark.slow
