@@ -42,6 +42,7 @@ PROJECTS: dict[str, tuple[Answers, str]] = {
     "memory_limit": (Answers(memory_limit_mb=2048), "tensorflow>=2.8"),
     "rocm": (Answers(rocm=True), "tensorflow>=2.8"),
     "without_split": (Answers(split=False), "tensorflow>=2.8"),
+    "durations_history": (Answers(durations_history=True), "tensorflow>=2.8"),
 }
 
 
@@ -81,6 +82,8 @@ def old(version: str, variant: str, tmp_path: Path) -> Old:
         options += ["--rocm"]
     if answers.split is False:
         options += ["--no-split"]
+    if answers.durations_history:
+        options += ["--durations-history"]
     assert run("init", tmp_path, *options).code == 0
     newest = (tmp_path / HARNESS).read_text("utf-8")
     text = (HISTORY / version / variant / "conftest.py.txt").read_text("utf-8")

@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.suites import MATMULS, SUITES, bound, files_of, tests_of
+from benchmarks.suites import MATMULS, SUITES, bound, files_of, sized_tests
 from kit import environment, run_pytest, write_tree
 
 FAKE_TENSORFLOW = Path(__file__).parents[1] / "harness" / "fake_tensorflow.py"
@@ -94,7 +94,7 @@ def table(workers: int, cards: int, suites: Sequence[str], peers: Sequence[str])
     print("| suite | bound, s |", " | ".join(peers), "|")
     print("| --- |" + " --- |" * (len(peers) + 1))
     for suite in suites:
-        tests = tests_of(SUITES[suite], suite)
+        tests = sized_tests(SUITES[suite], suite)
         least = bound(tests, workers, cards)
         cells = []
         for peer in peers:
@@ -110,7 +110,7 @@ def table(workers: int, cards: int, suites: Sequence[str], peers: Sequence[str])
 def matmuls(peers: Sequence[str]) -> None:
     """Compute, with as many workers as cores; the bound is that of the times that came out."""
     workers = len(os.sched_getaffinity(0))
-    tests = tests_of(MATMULS, "matmuls")
+    tests = sized_tests(MATMULS, "matmuls")
     print(f"\nTensorFlow matrix products, {workers} workers, 1 card: span over the bound\n")
     for peer in peers:
         result = run_suite(tests, peer, workers, 1, computes=True)

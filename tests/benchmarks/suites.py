@@ -109,7 +109,7 @@ MATMULS = (Work("gpu", (300, 500), 30), Work("cpu", (300, 500), 50))  # products
 TESTS_A_FILE = 12
 
 
-def tests_of(works: Sequence[Work], seed: str) -> list[tuple[str, float]]:
+def sized_tests(works: Sequence[Work], seed: str) -> list[tuple[str, float]]:
     """Return kind and seconds of each test, shuffled, the same each time."""
     chance = random.Random(seed)
     tests = []
