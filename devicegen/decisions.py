@@ -50,6 +50,8 @@ class Decisions:
     xdist: bool
     memory_limit_mb: int | None
     rocm: bool
+    strategies: tuple[str, ...]
+    seeds: bool
     listed: tuple[Decision, ...]
 
 
@@ -65,12 +67,16 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
     api, api_why = _logical_device_api(facts)
     xdist, xdist_why = _xdist(facts, answers)
     limit, limit_why = _memory_limit(answers)
+    strategies, strategies_why = _strategies(answers)
+    seeds, seeds_why = _seeds(answers)
     return Decisions(
         conftest=conftest,
         registry=registry,
         logical_device_api=api,
         xdist=xdist,
         memory_limit_mb=limit,
+        strategies=strategies,
+        seeds=seeds,
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
             Decision("framework", "TensorFlow", _tensorflow_why(facts)),
@@ -79,6 +85,8 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
             Decision("logical-device API", _api_names(api), api_why),
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
             Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
+            Decision("strategies", ", ".join(("distributed", *strategies)), strategies_why),
+            Decision("seeds", "set before each test" if seeds else "left alone", seeds_why),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
     )
