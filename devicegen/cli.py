@@ -45,6 +45,13 @@ MemoryLimit = Annotated[
         help="Memory of each of a GPU's two logical devices; 0, the default: fitted to the card.",
     ),
 ]
+Rocm = Annotated[
+    bool | None,
+    typer.Option(
+        "--rocm/--no-rocm",
+        help="Find AMD's GPUs too. [default: where tensorflow-rocm is required]",
+    ),
+]
 ConfigEdit = Annotated[
     bool | None,
     typer.Option(
@@ -77,12 +84,13 @@ def _init(
     diff: Diff = False,
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
+    rocm: Rocm = None,
     config_edit: ConfigEdit = None,
 ) -> None:
     from devicegen.commands.init import init
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit)
+    answers = Answers(xdist, memory_limit_mb, config_edit, rocm)
     raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 
@@ -93,12 +101,13 @@ def _upgrade(
     diff: Diff = False,
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
+    rocm: Rocm = None,
     config_edit: ConfigEdit = None,
 ) -> None:
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit)
+    answers = Answers(xdist, memory_limit_mb, config_edit, rocm)
     raise typer.Exit(upgrade(path, answers, dry_run=dry_run, diff=diff))
 
 

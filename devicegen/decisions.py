@@ -67,6 +67,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
     api, api_why = _logical_device_api(facts)
     xdist, xdist_why = _xdist(facts, answers)
     limit, limit_why = _memory_limit(answers)
+    rocm, rocm_why = _rocm(facts, answers)
     strategies, strategies_why = _strategies(answers)
     seeds, seeds_why = _seeds(answers)
     return Decisions(
@@ -75,6 +76,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
         logical_device_api=api,
         xdist=xdist,
         memory_limit_mb=limit,
+        rocm=rocm,
         strategies=strategies,
         seeds=seeds,
         listed=(
@@ -85,6 +87,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
             Decision("logical-device API", _api_names(api), api_why),
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
             Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
+            Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
             Decision("strategies", ", ".join(("distributed", *strategies)), strategies_why),
             Decision("seeds", "set before each test" if seeds else "left alone", seeds_why),
             Decision("Python", _python(facts), _python_why(facts)),
@@ -203,6 +206,14 @@ def _memory_limit(answers: Answers) -> tuple[int | None, str]:
         return answers.memory_limit_mb, "--memory-limit-mb, for each of a card's two halves"
     given = "--memory-limit-mb 0: " if answers.memory_limit_mb == 0 else ""
     return None, f"{given}half of its free memory for each half; --memory-limit-mb sets a number"
+
+
+def _rocm(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
+    if answers.rocm is not None:
+        return answers.rocm, "--rocm" if answers.rocm else "--no-rocm"
+    if facts.rocm:
+        return True, f"tensorflow-rocm is required{_places(facts.rocm)}"
+    return False, "tensorflow-rocm is not required here; --rocm finds them all the same"
 
 
 def _python(facts: RepoFacts) -> str:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -39,16 +39,12 @@ class Answers:
     xdist: bool | None = None
     memory_limit_mb: int | None = None
     config_edit: bool | None = None
+    rocm: bool | None = None
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
-        return Answers(
-            xdist=earlier.xdist if self.xdist is None else self.xdist,
-            memory_limit_mb=(
-                earlier.memory_limit_mb if self.memory_limit_mb is None else self.memory_limit_mb
-            ),
-            config_edit=earlier.config_edit if self.config_edit is None else self.config_edit,
-        )
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        return replace(earlier, **given)
 
 
 @dataclass(frozen=True)
@@ -186,7 +182,7 @@ def _refuse_outside(path: str) -> None:
 
 
 def _answers(table: Mapping[str, object]) -> Answers:
-    kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool}
+    kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool, "rocm": bool}
     for name, value in table.items():
         if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")

@@ -307,6 +307,32 @@ def test_memory_limit(
 
 
 @pytest.mark.parametrize(
+    ("files", "answer", "said_rocm"),
+    [
+        ({}, None, ("left out", "tensorflow-rocm is not required here; --rocm finds them all the "
+                                "same")),
+        ({"requirements.txt": "numpy\nTensorFlow_ROCm>=2.14\n"}, None,
+         ("found too", "tensorflow-rocm is required (requirements.txt:2)")),
+        ({"requirements-amd.txt": "tensorflow-rocm\n", "pyproject.toml": "[project]\nname = 'x'\n"
+          "optional-dependencies.amd = ['tensorflow-rocm']\n"}, None,
+         ("found too", "tensorflow-rocm is required (pyproject.toml:3 and 1 more)")),
+        ({"requirements.txt": "tensorflow-rocm; python_version < '3'\n"}, None,
+         ("left out", "tensorflow-rocm is not required here; --rocm finds them all the same")),
+        ({"requirements.txt": "tensorflow-rocm\n"}, False, ("left out", "--no-rocm")),
+        ({}, True, ("found too", "--rocm")),
+    ],
+)  # fmt: skip
+def test_amd_gpus(
+    tmp_path: Path, files: dict[str, str], answer: bool | None, said_rocm: tuple[str, str]
+) -> None:
+    decisions = decided(tmp_path, files, Answers(rocm=answer))
+
+    assert said(decisions, "AMD GPUs") == said_rocm
+    assert decisions.rocm == (said_rocm[0] == "found too")
+    assert ("ROCR_VISIBLE_DEVICES" in render_conftest(decisions, "1")) == decisions.rocm
+
+
+@pytest.mark.parametrize(
     ("requires", "answer", "reason"),
     [
         (None, "3.9 and newer",
@@ -360,7 +386,7 @@ def test_every_answer_has_a_reason(tmp_path: Path) -> None:
     decisions = decided(tmp_path)
 
     assert all(each.subject and each.answer and each.reason for each in decisions.listed)
-    assert len({each.subject for each in decisions.listed}) == len(decisions.listed) == 8
+    assert len({each.subject for each in decisions.listed}) == len(decisions.listed) == 9
 
 
 def test_a_folder_whose_name_is_no_text_is_not_written_to(tmp_path: Path) -> None:

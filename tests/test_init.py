@@ -57,6 +57,8 @@ logical-device API  tf.config.set_logical_device_configuration  (TensorFlow 2.8 
 pytest-xdist        mapped  (not mentioned here, but anyone may pass -n; --no-xdist leaves it out)
 memory limit        fitted to the card  (half of its free memory for each half; --memory-limit-mb \
 sets a number)
+AMD GPUs            left out  (tensorflow-rocm is not required here; --rocm finds them all \
+the same)
 Python              3.9 and newer  (no floor is stated; the harness is made for Python 3.9 and \
 newer)
 

@@ -50,7 +50,7 @@ def refusal(top: Path, record: str | bytes) -> str:
 
 
 def test_reads_what_was_written(tmp_path: Path) -> None:
-    record = Record("0.1", Answers(False, 512, None), {HARNESS: "x = 'é'\n"}, "setup.cfg")
+    record = Record("0.1", Answers(False, 512, None, True), {HARNESS: "x = 'é'\n"}, "setup.cfg")
     files = record.texts()
 
     write_tree(tmp_path, files)
@@ -103,6 +103,7 @@ def test_a_checkout_or_an_editor_may_change_its_bytes(
             "memory_limit_mb = -1",
             f"answers.memory_limit_mb = -1 is no answer; {REMEDY}",
         ),
+        ("xdist = false", "rocm = 1", f"answers.rocm = 1 is no answer; {REMEDY}"),
         ("xdist = false", 'other = "x"', f"answers.other = 'x' is no answer; {REMEDY}"),
         (
             "[files]",
@@ -248,11 +249,11 @@ def test_a_circle_of_links_is_no_crash(tmp_path: Path, target: str) -> None:
 
 
 def test_answers_of_now_come_before_those_of_then() -> None:
-    then = Answers(xdist=False, memory_limit_mb=512, config_edit=False)
+    then = Answers(xdist=False, memory_limit_mb=512, config_edit=False, rocm=True)
 
     assert Answers().merged_with(then) == then
-    assert Answers(True, 0, True).merged_with(then) == Answers(True, 0, True)
-    assert Answers(xdist=True).merged_with(then) == Answers(True, 512, False)
+    assert Answers(True, 0, True, False).merged_with(then) == Answers(True, 0, True, False)
+    assert Answers(xdist=True).merged_with(then) == Answers(True, 512, False, True)
 
 
 def test_a_hash_does_not_see_line_endings() -> None:

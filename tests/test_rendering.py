@@ -68,4 +68,4 @@ def test_without_xdist_there_is_none_of_its_hooks() -> None:
 
 def test_memory_limit_is_a_named_constant() -> None:
     assert "MEMORY_LIMIT_MB = 2048" in render_harness(memory_limit_mb=2048)
-    assert "MEMORY_LIMIT_MB" not in render_harness()
+    assert "MEMORY_LIMIT_MB = 0 " in render_harness()

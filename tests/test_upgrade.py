@@ -96,6 +96,11 @@ def test_answers_are_remembered_changed_and_taken_back(top: Path) -> None:
     assert XDIST_HOOK in (top / HARNESS).read_text("utf-8")
     assert run("upgrade", top, "--memory-limit-mb", "0").code == 0
     assert (top / HARNESS).read_bytes() == as_first[HARNESS]
+    assert run("upgrade", top, "--rocm").code == 0
+    assert answers()[2:] == ["rocm = true"]
+    assert "ROCR_VISIBLE_DEVICES" in (top / HARNESS).read_text("utf-8")
+    assert run("upgrade", top, "--no-rocm").code == 0
+    assert (top / HARNESS).read_bytes() == as_first[HARNESS]
 
 
 def test_config_edit_can_be_given_up_and_asked_for(tmp_path: Path) -> None:
@@ -201,7 +206,7 @@ def test_root_does_not_take_the_owner_s_files(top: Path) -> None:
     ("old", "new"),
     [
         ("\nimport os\n", "\nimport os  # ours\n"),
-        ("\nimport os\n", "\nimport os\nimport re\n"),
+        ("\nimport os\n", "\nimport os\nimport random\n"),
         ("\nimport os\n", "\nos = __import__('os')\n"),
     ],
     ids=["a comment", "an import", "code"],

@@ -13,6 +13,7 @@ from devicegen.facts.requirements import PythonFloor, read_requirements
 from devicegen.facts.source_tree import Location, SourceTree
 from devicegen.facts.tensorflow_use import (
     TensorFlowVersions,
+    rocm_requirements,
     tensorflow_imports,
     tensorflow_versions,
 )
@@ -42,6 +43,7 @@ class RepoFacts:
     harnesses: tuple[str, ...]
     tensorflow: TensorFlowVersions
     tensorflow_imports: tuple[Location, ...]
+    rocm: tuple[Location, ...]
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
     problems: tuple[str, ...]
@@ -80,6 +82,7 @@ def gather_facts(path: Path) -> RepoFacts:
         harnesses=tuple(name for name in conftests if is_harness(tree.text(name) or "")),
         tensorflow=tensorflow_versions(requirements),
         tensorflow_imports=tensorflow_imports(tree),
+        rocm=rocm_requirements(requirements),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
         problems=_problems(config, requirements.problems),

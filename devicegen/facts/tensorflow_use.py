@@ -96,6 +96,12 @@ def tensorflow_versions(requirements: Requirements) -> TensorFlowVersions:
     )
 
 
+def rocm_requirements(requirements: Requirements) -> tuple[Location, ...]:
+    """Return where ``tensorflow-rocm``, AMD's build, is required, on a platform that can be."""
+    facts = requirements.named("tensorflow-rocm")
+    return _places(fact for fact in facts if _can_hold(fact, requirements.python.version))
+
+
 def tensorflow_imports(tree: SourceTree) -> tuple[Location, ...]:
     """Return, for each Python file that imports TensorFlow, the line of its first import.
 

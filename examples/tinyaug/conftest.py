@@ -14,6 +14,7 @@ nothing of devicegen. `devicegen upgrade` renews it, `devicegen check` says if d
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import dataclasses
@@ -22,13 +23,17 @@ import inspect
 import json
 import os
 import pathlib
+import re
 import shlex
-import shutil
 import subprocess
 import sys
+import tempfile
+import time
 import unittest
+import warnings
 from collections.abc import Generator, Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -46,17 +51,22 @@ DEVICES = {  # what run_on takes, and the device kind that it means
     "distributed": "distributed",
     "distributed strategy": "distributed",
 }
+OPTIONS = {
+    "--gpu-simulate": ("N", "run GPU and distributed tests on N simulated GPUs"),
+    "--gpu-require": ("N", "fail when fewer than N GPUs can be used"),
+    "--gpu-wait": ("S", "seconds to wait for a GPU that another run holds"),
+    "--workers-per-gpu": ("K", "how many workers may share a GPU"),
+}
 
 
 def pytest_addoption(
     parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager
 ) -> None:
-    parser.getgroup("devices", "devices that tests run on").addoption(
-        "--gpu-simulate",
-        metavar="N",
-        help="run GPU and distributed tests without a GPU: simulate N of them on CPU "
-        "logical devices (default: $PYTEST_GPU_SIMULATE)",
-    )
+    group = parser.getgroup("devices", "devices that tests run on")
+    for name, (metavar, meaning) in OPTIONS.items():
+        variable = "PYTEST_" + name[2:].upper().replace("-", "_")
+        help_text = f"{meaning} (default: ${variable})"
+        group.addoption(name, metavar=metavar, help=help_text)
     # pytest calls this hook right after it has imported this file. The next conftest.py
     # may bring TensorFlow's runtime up, so the card must be taken and split here. The
     # options are not parsed yet: read them as pytest will.
@@ -70,8 +80,9 @@ def pytest_addoption(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if config.stash[CONTROLLER] and not _is_controller(config.option):
-        config.stash[ENVIRON].undo()  # -n auto came to no workers, as with --pdb
+    run = config.stash[RUN]
+    if run.controller and not _is_controller(config.option):
+        run.masked.undo()  # -n auto came to no workers, as with --pdb
         _take_card(config, config.option)
     for line in MARKERS:
         if line not in config.getini("markers"):
@@ -84,13 +95,13 @@ def _runs_tests(options: Any) -> bool:
     return not any(getattr(options, name, False) for name in others)
 
 
-def _simulated_gpus(options: Any) -> int:
-    given, source = options.gpu_simulate, "--gpu-simulate"
+def _number(options: Any, name: str, default: int) -> int:
+    given, source = getattr(options, name), "--" + name.replace("_", "-")
     if given is None:
-        source = "PYTEST_GPU_SIMULATE"
-        given = os.environ.get(source) or "0"
+        source = f"PYTEST_{name.upper()}"
+        given = os.environ.get(source) or str(default)
     if not given.isdecimal():
-        raise pytest.UsageError(f"{source}: {given!r} is no number of GPUs (0 or more)")
+        raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 or more")
     return int(given)
 
 
@@ -238,8 +249,9 @@ class _Variant:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     with contextlib.suppress(ValueError):
-        if _kind(item) != "none":
-            item.add_marker(_kind(item))  # so that `-m gpu` selects
+        kind = _kind(item)
+        if kind != "none":
+            item.add_marker(kind)  # so that `-m gpu` selects
 
 
 # ---- The split of a card, scopes, strategies ---------------------------------
@@ -313,6 +325,8 @@ def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
     tf: Any = sys.modules.get("tensorflow")  # None: there is no device but the CPU here
     strategy: Any = None
     scope: Any = contextlib.nullcontext()
+    if assigned.card and devices and not assigned.simulated:
+        _start_runtime(item, tf)
     if kind in ("gpu", "distributed"):
         found = [device.name for device in tf.config.list_logical_devices()]
         if not set(devices) <= set(found):
@@ -326,6 +340,17 @@ def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
     with scope:
         item.stash[SCOPED] = True
         yield DeviceScope(kind, devices, strategy, assigned.simulated)
+
+
+def _start_runtime(item: pytest.Item, tf: Any) -> None:
+    """Let TensorFlow make its context on the card, which another program may have."""
+    try:
+        tf.config.list_logical_devices()
+    except Exception as error:  # whatever CUDA says, and TensorFlow makes of it
+        why = " ".join(str(error).split())[:200]
+        _hand_in_card(item.config, why)
+        card = item.config.stash[ASSIGNED].card
+        pytest.fail(f"{item.nodeid}: {UNUSABLE} {card}: {why}", pytrace=False)
 
 
 @contextlib.contextmanager
@@ -375,7 +400,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         problem = str(error)
     if item.stash[KIND] in ("gpu", "distributed"):
         problem = assigned.problem
-        if not assigned.card:
+        if not assigned.card and not problem:
             pytest.skip(assigned.reason)
     if problem:
         pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)
@@ -400,8 +425,321 @@ def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
 
 # ---- The GPUs of this machine ------------------------------------------------
 
-RESERVED_MB = 1024  # of a card's free memory: for CUDA's context and libraries
-LEAST_MB = 512  # for a logical device, also where the free memory is not known
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """A GPU, or a MIG instance of one, that the caller's mask leaves to this run."""
+
+    name: str  # as CUDA_VISIBLE_DEVICES takes it
+    key: str  # its uuid, however a mask names it: what leases go by
+    free_mb: int | None = None  # None: not known
+    busy: str = ""  # why it is passed over
+    instances: tuple[str, ...] = ()  # MIG: the names of what is used in its place
+
+
+def _find_cards(simulate: int, environ: dict[str, str]) -> tuple[list[Card], str]:
+    """Return the cards that the caller's mask leaves, in its order, and the source."""
+    if simulate:
+        names = [f"simulated-{index}" for index in range(simulate)]
+        return [Card(name, name) for name in names], f"--gpu-simulate {simulate}"
+    if not sys.platform.startswith("linux"):
+        return [], "GPUs are used on Linux only"
+    cards, source = _find_nvidia_gpus(environ)
+    return cards, source
+
+
+DRIVER_FILES = "/proc/driver/nvidia/gpus"
+ASK_SECONDS = 30  # how long nvidia-smi, or the driver, may take to answer
+
+
+def _find_nvidia_gpus(environ: dict[str, str]) -> tuple[list[Card], str]:
+    try:
+        known, source = _ask_nvidia_smi(environ), "nvidia-smi"
+    except (OSError, ElementTree.ParseError) as error:
+        files = sorted(pathlib.Path(DRIVER_FILES).glob("*/information"))
+        text = " ".join(file.read_text("utf-8", "replace") for file in files)
+        known = {name: Card(name, name) for name in re.findall(r"GPU-[-0-9a-f]+", text)}
+        source = f"nvidia-smi: {error}; {DRIVER_FILES} lists {len(known) or 'none'}"
+    mask = environ.get(MASK)
+    try:
+        cards, source = _ask_driver(known, environ), f"libcuda.so.1; {source}"
+    except (OSError, ValueError) as error:
+        cards, source = _masked(known, mask), f"{source}; CUDA driver: {error}"
+    if mask is not None and not cards:
+        source = f"{MASK}={mask!r} leaves none; {source}"
+    return cards, source
+
+
+def _answer(command: list[str], environ: dict[str, str]) -> str:
+    options: Any = {"encoding": "utf-8", "errors": "replace", "env": environ}
+    options.update(stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process: subprocess.Popen[str] = subprocess.Popen(command, **options)
+    try:
+        output, errors = process.communicate(timeout=ASK_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs in the kernel
+            process.communicate(timeout=1)
+        raise OSError(f"no answer in {ASK_SECONDS} s") from None
+    if process.returncode:
+        said = " ".join((output + errors).split())[-200:]
+        raise OSError(f"{said} (exit code {process.returncode})")
+    return output
+
+
+def _ask_nvidia_smi(environ: dict[str, str]) -> dict[str, Card]:
+    """Return all GPUs and MIG instances, in its order. Raises OSError, ParseError."""
+    log = ElementTree.fromstring(_answer(["nvidia-smi", "-q", "-x"], environ))
+    known: dict[str, Card] = {}
+    for gpu in log.iter("gpu"):
+        name, mode = gpu.findtext("uuid", ""), gpu.findtext("compute_mode", "")
+        users = [u for u in gpu.iter("process_info") if "C" in u.findtext("type", "C")]
+        pids = ", ".join(user.findtext("pid", "?") for user in users)
+        closed = mode == "Prohibited" or (mode.startswith("Exclusive") and pids)
+        busy = f"{mode} mode, pids: {pids or 'none'}" if closed else ""
+        instances = {}
+        for mig in gpu.iter("mig_device"):
+            ids = [mig.findtext(f"{kind}_instance_id") for kind in ("gpu", "compute")]
+            unit = f"MIG-{name}/{ids[0]}/{ids[1]}"
+            instances[unit] = Card(unit, unit.replace("/", "_"), _free_mb(mig), busy)
+        known[name] = Card(name, name, _free_mb(gpu), busy, tuple(instances))
+        known.update(instances)
+    return known
+
+
+def _free_mb(node: ElementTree.Element) -> int | None:
+    free = re.fullmatch(r"(\d+) MiB", node.findtext("fb_memory_usage/free", ""))
+    return int(free[1]) if free else None
+
+
+def _ask_driver(known: dict[str, Card], environ: dict[str, str]) -> list[Card]:
+    """Return what CUDA itself makes of the caller's mask. Raises OSError.
+
+    It shows a process one MIG instance at most, so there it is asked entry by entry:
+    MIG User Guide, "CUDA Device Enumeration".
+    """
+    mask = environ.get(MASK)
+    if not any("MIG-" in name for name in [mask or "", *known]):
+        return _cuda_devices(known, environ)
+    entries = [name for name in known if "MIG-" not in name]
+    entries = entries if mask is None else mask.split(",")
+    cards: dict[str, Card] = {}
+    while entries:
+        shown = _cuda_devices(known, {**environ, MASK: entries.pop(0)})
+        if not shown:
+            break
+        entries = [name for card in shown for name in card.instances] + entries
+        cards.update({card.key: card for card in shown if not card.instances})
+    return list(cards.values())
+
+
+def _cuda_devices(known: dict[str, Card], environ: dict[str, str]) -> list[Card]:
+    program = f"{inspect.getsource(_print_cuda_devices)}\n_print_cuda_devices()"
+    entry = environ.get(MASK, "").strip()
+    cards = []
+    for row in _answer([sys.executable, "-IS", "-c", program], environ).splitlines():
+        name, mig, total_mb, mode = row.split()
+        busy = "Prohibited mode" if mode == "2" else ""
+        card = known.get(name, Card(name, name, int(total_mb), busy))
+        if mig[4:] != name[4:] and (entry.startswith("MIG-") or not card.instances):
+            card = known.get(entry, Card(mig, mig, int(total_mb), card.busy))
+            card = dataclasses.replace(card, name=mig, key=mig)
+        cards.append(card)
+    return cards
+
+
+def _print_cuda_devices() -> None:
+    """Print GPU uuid, MIG uuid, MiB and compute mode of each device; no context on it.
+
+    Runs in a process of its own: https://docs.nvidia.com/cuda/cuda-driver-api/
+    """
+    import ctypes
+    import sys
+    import uuid
+
+    sys.tracebacklimit = 0  # of an error, the last line will do
+    cuda = ctypes.CDLL("libcuda.so.1")
+    number, device, total = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
+    raw = (ctypes.c_ubyte * 16)()
+
+    def call(function: str, *args: object) -> None:
+        code = getattr(cuda, function)(*args)
+        if code == 100:  # CUDA_ERROR_NO_DEVICE: the mask hides them all
+            sys.exit()
+        if code:
+            raise OSError(f"{function} returns {code}")
+
+    call("cuInit", 0)
+    call("cuDeviceGetCount", ctypes.byref(number))
+    for index in range(number.value):
+        call("cuDeviceGet", ctypes.byref(device), index)
+        row = []
+        for kind, function in ("GPU", "cuDeviceGetUuid"), ("MIG", "cuDeviceGetUuid_v2"):
+            call(function, ctypes.byref(raw), device)
+            row.append(f"{kind}-{uuid.UUID(bytes=bytes(raw))}")
+        call("cuDeviceTotalMem_v2", ctypes.byref(total), device)
+        call("cuDeviceGetAttribute", ctypes.byref(number), 20, device)  # compute mode
+        print(*row, total.value >> 20, number.value)
+
+
+def _masked(known: dict[str, Card], mask: str | None) -> list[Card]:
+    """Return what the mask leaves, by its own names: for want of the driver.
+
+    The list ends at the first entry that names none, and a uuid may be cut short:
+    CUDA Programming Guide, 5.2.1.1 "CUDA_VISIBLE_DEVICES". An entry that comes twice
+    hides all: not documented, but so says PyTorch, torch/cuda/__init__.py.
+    """
+    gpus = [card for card in known.values() if not card.name.startswith("MIG-")]
+    entries = [gpu.name for gpu in gpus] if mask is None else mask.split(",")
+    cards: dict[str, Card] = {}
+    for entry in map(str.strip, entries):
+        if entry.isdecimal():
+            named = gpus[int(entry) : int(entry) + 1]
+        elif entry.startswith("MIG-"):
+            named = [known.get(entry, Card(entry, entry.replace("/", "_")))]
+        else:
+            named = [gpu for gpu in gpus if entry and gpu.name.startswith(entry)]
+        if len(named) != 1:
+            break
+        units = [known[name] for name in named[0].instances]
+        units = units or [dataclasses.replace(named[0], name=entry)]
+        if units[0].key in cards:
+            return []
+        cards.update({unit.key: unit for unit in units})
+    return list(cards.values())
+
+
+# ---- Leases: one run a card at a time, on the whole machine ------------------
+
+SHARED_FOLDER = "/dev/shm"  # of all users, also where each has a /tmp of his own
+LEASED = "leased by pid"
+HELD: dict[str, int] = {}  # the locks of this process: name -> descriptor
+
+
+def _lease_folder() -> str:
+    shared = SHARED_FOLDER if os.access(SHARED_FOLDER, os.W_OK) else ""
+    return os.environ.get("PYTEST_GPU_LOCK_DIR", shared or tempfile.gettempdir())
+
+
+def _lock(name: str, shared: bool = False) -> str:
+    """Lock `name` until this process ends or `_unlock`; return why it could not.
+
+    It is a flock on a folder, which any user may lock and nobody opens for writing. The
+    kernel frees it with the last descriptor.
+    """
+    import fcntl  # not on Windows
+
+    folder = _lease_folder()
+    path = f"{folder}/pytest-gpu-{name}"
+    umask = os.umask(0)
+    try:
+        for made in (folder, path):
+            if os.path.islink(made):
+                raise OSError(f"{made} is a symbolic link")
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(made, 0o1777)
+        lock = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        return f"no lease: {error}"
+    finally:
+        os.umask(umask)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_NB | (fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
+        with contextlib.suppress(FileExistsError):  # not empty, so it stays when the
+            os.mkdir(str(os.getuid()), dir_fd=lock)  # user who made it logs out
+    except OSError as error:
+        inode = f":{os.fstat(lock).st_ino} "
+        os.close(lock)
+        if not isinstance(error, BlockingIOError):
+            return f"no lease: {path}: {error}"
+        pids: set[str] = set()
+        with contextlib.suppress(OSError):
+            for line in pathlib.Path("/proc/locks").read_text("utf-8").splitlines():
+                if inode in line and "->" not in line:
+                    pids.add(line.split()[4])
+        return f"{LEASED} {', '.join(sorted(pids)) or 'unknown'}"
+    if not HELD:  # a forked child is no owner
+        os.register_at_fork(after_in_child=lambda: _unlock(*HELD))
+    HELD[name] = lock
+    return ""
+
+
+def _unlock(*names: str) -> None:
+    for name in HELD.keys() & set(names):
+        os.close(HELD.pop(name))  # never LOCK_UN: it frees what a fork shares, too
+
+
+def _lease(key: str) -> str:
+    """Take a card for this run; return why not.
+
+    Two locks: a run holds `card`. Who uses it holds `use`, and may outlive the run.
+    """
+    why = _lock(f"{key}.card")
+    if not why:
+        why = _lock(f"{key}.use")  # nobody's, or of what a killed run left behind
+        _unlock(f"{key}.use")
+    if why:
+        _unlock(f"{key}.card")
+    return why
+
+
+def _joined(assigned: Assignment) -> Assignment:
+    """Join in the use of the card that another process leased for this one."""
+    if not assigned.card or assigned.simulated:
+        return assigned
+    why = _lock(f"{assigned.key}.use", shared=True)
+    if not why and not _runs(assigned.owner):  # its lease may be another run's by now
+        why = f"pid {assigned.owner}, which had leased it, is gone"
+        _unlock(f"{assigned.key}.use")
+    lost = Assignment(reason=f"needs a GPU: {assigned.card} was lost: {why}")
+    return lost if why else assigned
+
+
+def _runs(pid: int) -> bool:
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "XZ"  # a zombie holds no lock
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist's, which tells the controller
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Give back a card that no item needs, or wait for one that is needed after all."""
+    run, assigned = session.config.stash[RUN], session.config.stash[ASSIGNED]
+    locks = {f"{assigned.key}.use", f"{assigned.key}.card"} & HELD.keys()
+    kinds: dict[pytest.Item, str] = {}
+    for item in session.items:
+        with contextlib.suppress(ValueError):  # a wrong marker: it will be an error
+            kinds[item] = _kind(item)
+    needed = not set(kinds.values()) <= {"cpu"}
+    if assigned.late and needed:
+        run.found = [Card(**card) for card in assigned.late], "as when this run began"
+        _use_card(run, run.assign(run.lease(1, run.patience), 1)[0], [])
+    elif locks and not needed and not assigned.taken:  # by a test around this run
+        with contextlib.suppress(RuntimeError):  # TensorFlow has touched it already
+            if "tensorflow" in sys.modules:
+                sys.modules["tensorflow"].config.set_visible_devices([], "GPU")
+            run.hand_on(Assignment(reason="needs a GPU: it was given back"))
+            _unlock(*locks)
+    card = session.config.stash[ASSIGNED].card or "none"
+    for item, kind in kinds.items():
+        item.user_properties += [("device", kind), ("gpu", card)]  # in JUnit's file too
+
+
+# ---- Which process gets which card -------------------------------------------
+
+MASK = "CUDA_VISIBLE_DEVICES"
+MASKS = (MASK,)
+HANDED = "PYTEST_GPU_ASSIGNED"  # from process to process: an Assignment, as JSON
+CALLERS_MASK = "PYTEST_GPU_CALLERS_MASK"  # what a controller hides, as JSON
+ASSIGNED: pytest.StashKey[Assignment] = pytest.StashKey()  # of this process
+RUN: pytest.StashKey[Run] = pytest.StashKey()
+TAKEN: set[str] = set()  # cards that turned out to be in use by other programs
+UNUSABLE = "cannot be used: GPU"
+RESERVED_MB = 1024  # of a card, for each worker: CUDA's context and libraries
+LEAST_MB = 512  # of a logical device: a card without room for two is passed over
+MEMORY_LIMIT_MB = 0  # of a logical device; 0: fitted to the card
 
 
 @dataclasses.dataclass(frozen=True)
@@ -409,147 +747,175 @@ class Assignment:
     """The card that one test process may use, or the reason why it has none."""
 
     card: str = ""  # as CUDA_VISIBLE_DEVICES names it
-    memory_limit_mb: int = 0  # of each of the card's two logical devices
+    key: str = ""  # as its lease does, so no "/" in it
+    memory_limit_mb: int = 0  # of each of its two logical devices
     simulated: bool = False
     reason: str = ""  # why there is no card: GPU tests are skipped
     problem: str = ""  # why the card cannot be used: GPU tests are errors
+    owner: int = 0  # the pid of the process that leased it
     taken: bool = False  # by the process it is for: pytest runs started there share it
+    late: tuple[dict[str, Any], ...] = ()  # Cards: one is leased when a test needs it
 
     def environment(self) -> dict[str, str]:
         """Return the variables of the process; only Linux has a mask."""
         values = {HANDED: json.dumps(dataclasses.asdict(self))}
         if sys.platform.startswith("linux"):
-            values[MASK] = "-1" if self.simulated else self.card or "-1"
+            card = "" if self.simulated else self.card
+            values[MASK] = card or "-1"
         return values
 
 
-def _find_cards(simulate: int, mask: str | None) -> tuple[list[Assignment], str]:
-    """Return the cards that the caller's mask leaves, in its order, and the source."""
-    if simulate:
-        names = [f"simulated-{index}" for index in range(simulate)]
-        cards = [Assignment(name, simulated=True) for name in names]
-        return cards, f"--gpu-simulate {simulate}"
-    if not sys.platform.startswith("linux"):
-        return [], "GPUs are used on Linux only"
-    cards, source = _query_nvidia_smi()
-    visible = _visible(cards, mask)
-    if cards and not visible:
-        source = f"{MASK}={mask!r} hides all {len(cards)} that {source} lists"
-    return visible, source
+class Run:
+    """What a run asks for, the cards it finds, and why it passes some over."""
 
+    def __init__(self, config: pytest.Config, options: Any) -> None:
+        self.config = config
+        self.simulate = _number(options, "gpu_simulate", 0)
+        self.require = _number(options, "gpu_require", 0)
+        worker = "PYTEST_XDIST_WORKER" in os.environ
+        self.remote = worker and HANDED not in os.environ  # where its cards are its own
+        # A remote worker does not wait: another one of this run may have the card.
+        self.patience = 0 if self.remote else _number(options, "gpu_wait", 600)
+        self.workers_per_gpu = max(1, _number(options, "workers_per_gpu", 1))
+        only_cpu = re.fullmatch(r"\s*cpu(\s+and\s(?!.*\bor\b).*)?", options.markexpr)
+        self.needs_none = bool(only_cpu) and not self.require
+        self.caller = dict(os.environ)  # the environment, with the caller's own mask
+        if CALLERS_MASK in os.environ:
+            for name in MASKS:
+                self.caller.pop(name, None)
+            self.caller.update(json.loads(os.environ[CALLERS_MASK]))
+        self.controller = False
+        self.masked = pytest.MonkeyPatch()  # what this run changes in the environment
+        self.passed_over: dict[str, str] = {}
+        self.found: tuple[list[Card], str] | None = None
+        if self.simulate and self.require:
+            raise pytest.UsageError("--gpu-require wants real GPUs, not --gpu-simulate")
 
-def _query_nvidia_smi() -> tuple[list[Assignment], str]:
-    """Return all cards, in nvidia-smi's order, and "nvidia-smi" or what is wrong."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return [], "nvidia-smi is not on PATH"
-    query = ["--query-gpu=uuid,memory.free", "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(
-            [program, *query],
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=30,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return [], f"nvidia-smi gives no answer ({error})"
-    lines = [line for line in done.stdout.splitlines() if line.startswith("GPU-")]
-    if done.returncode or not lines:
-        said = " ".join((done.stdout + done.stderr).split())
-        return [], f"nvidia-smi lists none (exit code {done.returncode}: {said[:200]})"
-    rows = [line.split(",") for line in lines]
-    return [Assignment(row[0], _memory_limit(row[-1])) for row in rows], "nvidia-smi"
+    def find(self) -> tuple[list[Card], str]:
+        """Return the cards of this run and their source; ask the machine once."""
+        if self.found is None:
+            cards, source = _find_cards(self.simulate, self.caller)
+            if cards and not self.simulate and _lease_folder() == tempfile.gettempdir():
+                source += f"; LEASES HOLD ONLY AMONG RUNS THAT SHARE {_lease_folder()}"
+            self.found = cards, source
+        return self.found
 
+    def share_out(self, workers: int) -> list[Assignment]:
+        """Lease cards and give each worker one, breadth first, or else a reason."""
+        cards, source = self.find()
+        required = 0 if self.remote else self.require
+        patience = self.patience if required else 0
+        leased = cards[:workers] if self.simulate else self.lease(workers, patience)
+        over = ", ".join(f"{name} ({why})" for name, why in self.passed_over.items())
+        if len(leased) < required:
+            said = f"--gpu-require {required}: {len(leased)} GPUs can be used"
+            raise pytest.UsageError(f"{said}; not: {over or 'any other'} [{source}]")
+        given = self.assign(leased, workers)
+        if not leased and LEASED in over and self.patience:
+            late = tuple(map(dataclasses.asdict, cards))  # it may turn out to need none
+            given[0] = dataclasses.replace(given[0], late=late)
+        return given
 
-def _memory_limit(free: str) -> int:
-    free_mb = int(free) if free.strip().isdecimal() else 0
-    return max(LEAST_MB, (free_mb - RESERVED_MB) // 2)
+    def assign(self, leased: list[Card], workers: int) -> list[Assignment]:
+        """Give each of `workers` one of the cards `leased`, or the reason why not."""
+        _, source = self.find()
+        over = ", ".join(f"{name} ({why})" for name, why in self.passed_over.items())
+        reason = f"{len(leased)} for {workers} workers, this one has none"
+        if not leased:
+            reason = f"there is none: {source}; --gpu-simulate 1 runs it without"
+        if not leased and over:
+            reason = f"none can be used: {over} [{source}]"
+        given = []
+        for card in (leased * self.workers_per_gpu)[:workers]:
+            sharers = min(self.workers_per_gpu, -(-workers // len(leased)))
+            limit = ((card.free_mb or 0) // sharers - RESERVED_MB) // 2
+            limit = MEMORY_LIMIT_MB or max(LEAST_MB, limit)
+            given.append(Assignment(card.name, card.key, limit, bool(self.simulate)))
+        none = Assignment(reason=f"needs a GPU: {reason}")
+        given += [none] * (workers - len(given))
+        return [dataclasses.replace(one, owner=os.getpid()) for one in given]
 
+    def lease(self, workers: int, patience: float) -> list[Card]:
+        """Lease what is free; wait `patience` seconds while that is none or too few."""
+        end, told = time.monotonic() + patience, False
+        leased: list[Card] = []
+        while not self.needs_none:
+            leased, self.passed_over = [], {}
+            for card in self.find()[0]:
+                why = self._unfit(card)
+                if not why and len(leased) < workers:
+                    why = _lease(card.key)
+                    leased += [] if why else [card]
+                if why:
+                    self.passed_over[card.name] = why
+            taken = [why for why in self.passed_over.values() if why.startswith(LEASED)]
+            enough = len(leased) >= max(1, self.require)
+            if enough or not taken or time.monotonic() >= end:
+                break
+            _unlock(*(f"{card.key}.card" for card in leased))
+            if not told:
+                _say(self.config, f"devices: GPUs are {', '.join(taken)}; waiting")
+            told = True
+            time.sleep(0.3)
+        return leased
 
-def _visible(cards: list[Assignment], mask: str | None) -> list[Assignment]:
-    """Return the cards that a CUDA_VISIBLE_DEVICES value names, by its names for them.
+    def _unfit(self, card: Card) -> str:
+        least = 2 * max(LEAST_MB, MEMORY_LIMIT_MB) + RESERVED_MB
+        least *= self.workers_per_gpu
+        if card.name in TAKEN:
+            return "another program has it"
+        if not card.busy and card.free_mb is not None and card.free_mb < least:
+            return f"{card.free_mb} MiB free of the {least} needed"
+        return card.busy
 
-    The list ends at the first entry that names no card, and a uuid may be cut short:
-    CUDA Programming Guide, 5.2.1.1 "CUDA_VISIBLE_DEVICES".
-    """
-    if mask is None:
-        return cards
-    found: list[Assignment] = []
-    visible = []
-    for token in (part.strip() for part in mask.split(",")):
-        if token.isdecimal():
-            named = cards[int(token) : int(token) + 1]
-        elif token.startswith("MIG-"):  # a slice of a card: not in nvidia-smi's list
-            named = [Assignment(token, _memory_limit(""))]
-        else:
-            named = [card for card in cards if token and card.card.startswith(token)]
-        if len(named) != 1 or named[0] in found:
-            break
-        found += named
-        visible.append(dataclasses.replace(named[0], card=token))
-    return visible
-
-
-# ---- Which process gets which card -------------------------------------------
-
-MASK = "CUDA_VISIBLE_DEVICES"
-HANDED = "PYTEST_GPU_ASSIGNED"  # from process to process: an Assignment, as JSON
-ASSIGNED: pytest.StashKey[Assignment] = pytest.StashKey()  # of this process
-CARDS: pytest.StashKey[tuple[list[Assignment], str]] = pytest.StashKey()  # of the run
-CALLER: pytest.StashKey[tuple[int, str | None]] = pytest.StashKey()  # what bounds them
-CONTROLLER: pytest.StashKey[bool] = pytest.StashKey()  # this process is xdist's
-ENVIRON: pytest.StashKey[pytest.MonkeyPatch] = pytest.StashKey()  # and masks itself
+    def hand_on(self, assigned: Assignment) -> None:
+        """Let this process, and those it starts, have what is assigned."""
+        self.config.stash[ASSIGNED] = assigned
+        shared = dataclasses.replace(assigned, taken=True)
+        for name, value in shared.environment().items():
+            self.masked.setenv(name, value)
 
 
 def _take_card(config: pytest.Config, options: Any) -> None:
     """Take this process's card before project code can start TensorFlow's runtime."""
-    config.stash[CALLER] = (_simulated_gpus(options), os.environ.get(MASK))
+    run = config.stash[RUN] = Run(config, options)
     config.stash[ASSIGNED] = Assignment(reason="no test is run")
-    config.stash[CONTROLLER] = False
     if not _runs_tests(options):
         return
     handed = json.loads(os.environ.get(HANDED, "null"))
     if handed and handed["taken"] and options.gpu_simulate is not None:
         handed = None  # a pytest run inside a test, that asks for cards of its own
-    config.stash[CONTROLLER] = controller = not handed and _is_controller(options)
+    run.controller = not (handed or run.remote) and _is_controller(options)
     if handed:
-        assigned = Assignment(**handed)
-    elif controller:
+        assigned = _joined(Assignment(**handed))
+    elif run.controller:
         assigned = Assignment(reason="the controller runs no test")
     else:
-        cards, source = _cards(config)
-        assigned = cards[0] if cards else Assignment(reason=_no_card(source))
-        config.stash[SUMMARY] = _summary({"this process": assigned}, source)
-    config.stash[ASSIGNED] = assigned
-    environ = pytest.MonkeyPatch()
-    config.add_cleanup(environ.undo)
-    config.stash[ENVIRON] = environ
-    for name, value in dataclasses.replace(assigned, taken=True).environment().items():
-        environ.setenv(name, value)
-    if controller:  # its workers' cards: pytest_xdist_setupnodes
-        environ.delenv(HANDED)
+        (assigned,) = run.share_out(1)
+        config.stash[SUMMARY] = _summary({"this process": assigned}, run)
+    config.add_cleanup(run.masked.undo)
+    names = [name for name, _ in config.pluginmanager.list_name_plugin()]
+    earlier = [name for name in names if name.endswith("conftest.py")]
+    others = [name for name in earlier if not pathlib.Path(name).samefile(__file__)]
+    _use_card(run, assigned, others)
+    if run.controller:  # its workers' cards: pytest_xdist_setupnodes
+        run.masked.delenv(HANDED)
+        masks = {name: run.caller[name] for name in MASKS if name in run.caller}
+        run.masked.setenv(CALLERS_MASK, json.dumps(masks))
+
+
+def _use_card(run: Run, assigned: Assignment, earlier: list[str]) -> None:
+    """Make what is assigned this process's own, and split it."""
+    run.hand_on(assigned)
+    promised = assigned.card or run.remote
     if assigned.card:
-        names = [name for name, _ in config.pluginmanager.list_name_plugin()]
-        earlier = [name for name in names if name.endswith("conftest.py")]
-        others = [name for name in earlier if not pathlib.Path(name).samefile(__file__)]
-        config.stash[ASSIGNED] = _split(assigned, others)
-
-
-def _cards(config: pytest.Config) -> tuple[list[Assignment], str]:
-    if CARDS not in config.stash:
-        config.stash[CARDS] = _find_cards(*config.stash[CALLER])
-    return config.stash[CARDS]
-
-
-def _no_card(source: str) -> str:
-    return f"needs a GPU, and there is none: {source}; --gpu-simulate 1 runs it without"
+        assigned = _split(assigned, earlier)
+    if run.require and promised and assigned.reason:  # not known to the controller
+        assigned = dataclasses.replace(assigned, problem=assigned.reason)
+    run.config.stash[ASSIGNED] = assigned
 
 
 def _is_controller(options: Any) -> bool:
-    if "PYTEST_XDIST_WORKER" in os.environ and HANDED not in os.environ:
-        return False  # a worker elsewhere: it finds the cards of its own machine
     workers = getattr(options, "numprocesses", None)
     if workers is None:
         return getattr(options, "dist", "no") != "no" and bool(options.tx)
@@ -560,27 +926,66 @@ def _is_controller(options: Any) -> bool:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, Any, None]:
     outcome = yield
     if HANDED not in os.environ and not config.option.collectonly:
-        outcome.force_result(max(outcome.get_result(), len(_cards(config)[0])))
+        cards, _ = config.stash[RUN].find()
+        outcome.force_result(max(outcome.get_result(), len(cards)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     """Put each local worker's card in its environment; a replacement inherits it."""
-    if HANDED in os.environ:
+    local = [spec for spec in specs if spec.popen and not spec.via]
+    if HANDED in os.environ or not local:
         return  # a run inside a test: its workers share that test's card
-    cards, source = _cards(config)
+    run = config.stash[RUN]
     share = str(max(1, _usable_cpus() // len(specs)))
     threads = {"TF_NUM_INTRAOP_THREADS": share, "TF_NUM_INTEROP_THREADS": share}
     threads = {name: n for name, n in threads.items() if name not in os.environ}
-    reason = f"needs a GPU: {len(cards)} for {len(specs)} workers, this one has none"
-    none = Assignment(reason=reason if cards else _no_card(source))
-    given: dict[str, Assignment] = {}
-    for spec in specs:
-        if spec.popen and not spec.via:  # on this machine
-            given[spec.id] = cards[len(given)] if len(given) < len(cards) else none
-            for name, value in {**threads, **given[spec.id].environment()}.items():
-                spec.env.setdefault(name, value)
-    _write(config, _summary(given, source))
+    given = run.share_out(len(local))
+    for spec, assigned in zip(local, given):
+        for name, value in {**threads, **assigned.environment()}.items():
+            spec.env.setdefault(name, value)
+    _say(config, _summary(dict(zip([spec.id for spec in local], given)), run))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    """Give a card back to the machine when its worker did, having collected."""
+    run, env = node.config.stash[RUN], node.gateway.spec.env
+    key = json.loads(env.get(HANDED, "{}")).get("key", "")
+    if run.workers_per_gpu > 1 or f"{key}.card" not in HELD or _lock(f"{key}.use"):
+        return  # of several workers one may not be there yet
+    _unlock(f"{key}.use")
+    with contextlib.suppress(EOFError, OSError):  # it died, and will be replaced
+        node.gateway.remote_status()  # it lives: it has given the card back
+        env.update(Assignment(reason="needs a GPU: it was given back").environment())
+        _unlock(f"{key}.card")
+
+
+def _hand_in_card(config: pytest.Config, why: str) -> None:
+    """Let the controller replace this worker, whose card another program has."""
+    assigned = config.stash[ASSIGNED]
+    if assigned.owner == os.getppid() and not assigned.taken:
+        warning = pytest.PytestWarning(f"{UNUSABLE} {assigned.card}: {why}")
+        message = warnings.WarningMessage(warning, type(warning), __file__, 0)
+        told = {"warning_message": message, "when": "runtest", "nodeid": ""}
+        hook = config.hook.pytest_warning_recorded  # xdist passes it on
+        hook.call_historic(kwargs={**told, "location": None})
+        os._exit(1)
+
+
+def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
+    told = re.match(f"{UNUSABLE} (\\S+): ", str(warning_message.message))
+    TAKEN.update(told.groups() if told else ())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Lease another card for the replacement of a worker that has handed in its own."""
+    run, env = node.config.stash[RUN], node.gateway.spec.env
+    if json.loads(env.get(HANDED, "{}")).get("card") in TAKEN:
+        (assigned,) = run.assign(run.lease(1, 0), 1)
+        problem = assigned.reason if run.require else ""
+        env.update(dataclasses.replace(assigned, problem=problem).environment())
 
 
 def _usable_cpus() -> int:
@@ -591,22 +996,62 @@ def _usable_cpus() -> int:
 # ---- Report ------------------------------------------------------------------
 
 SUMMARY: pytest.StashKey[str] = pytest.StashKey()  # the line at the start of a run
+WANTS_GPU = "needs a GPU"  # how the reason of a skip for want of one begins
 
 
-def _summary(given: dict[str, Assignment], source: str) -> str:
+def _summary(given: dict[str, Assignment], run: Run) -> str:
+    cards, source = run.find()
     owners = [f"{name} has {each.card}" for name, each in given.items() if each.card]
     others = [name for name, each in given.items() if not each.card]
     none = [f"no GPU for {', '.join(others)}"] if others else []
-    return f"devices: {'; '.join(owners + none)} [{source}]"
+    over = [f"{name} passed over: {why}" for name, why in run.passed_over.items()]
+    used = [each.card for each in given.values()] + list(run.passed_over)
+    idle = [card.name for card in cards if card.name not in used]
+    rest = [f"idle: {', '.join(idle)}"] if idle else []
+    return f"devices: {'; '.join(owners + none + over + rest)} [{source}]"
 
 
-def _write(config: pytest.Config, line: str) -> None:
+def _say(config: pytest.Config, line: str) -> None:
     terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None:
+    capture: Any = config.pluginmanager.get_plugin("capturemanager")
+    if terminal and not hasattr(config, "workerinput"):  # nobody sees a worker's
         terminal.write_line(line)
+        terminal.flush()  # it may be a file, and the run may wait now
+    elif capture:  # or it is too early for one
+        with capture.global_and_fixture_disabled():
+            print(line, file=sys.stderr)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     if SUMMARY in session.config.stash:
-        _write(session.config, session.config.stash[SUMMARY])
+        _say(session.config, session.config.stash[SUMMARY])
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Count tests by device and worker, and the skips for want of a GPU."""
+    ran: collections.Counter[tuple[str, str]] = collections.Counter()
+    wanting = 0
+    own_checks: list[str] = []  # skipped themselves where there was no GPU
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = str(report.longrepr)
+        said = dict(report.user_properties)
+        if WANTS_GPU in reason:
+            wanting += 1
+        elif re.search(r"(?i)gpu|cuda", reason) and said.get("gpu") == "none":
+            own_checks.append(report.nodeid)
+    for category in ("passed", "failed"):
+        for report in terminalreporter.stats.get(category, []):
+            node = getattr(report, "node", None)  # xdist's
+            worker = node.gateway.id if node else "this process"
+            said = dict(getattr(report, "user_properties", []))
+            ran[said.get("device", "other"), worker] += 1
+    lines = [f"{device} on {who}: {n}" for (device, who), n in sorted(ran.items())]
+    if wanting:
+        lines.append(f"skipped for want of a GPU: {wanting}")
+    if own_checks and config.stash[RUN].find()[0]:
+        lines.append(f"skipped by their own GPU checks: {', '.join(own_checks)}")
+        lines.append("(on a worker without a GPU, while this machine has one)")
+    if lines:
+        terminalreporter.section("devices")
+        terminalreporter.write_line("\n".join(lines))

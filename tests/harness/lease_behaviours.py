@@ -281,6 +281,19 @@ def fewer_than_required_are_waited_for(m: Machine) -> None:
     assert "1 passed in " in both.finish(), both.text
 
 
+@on_a_machine(GPU, count=1)
+def an_interrupt_while_waiting_is_one(m: Machine) -> None:
+    """No traceback, and pytest's exit code for it, before there is a session and after."""
+    m.start().holding()
+    for args in (["--gpu-require=1"], ["--gpu-require=1", "-n1"], []):
+        run = m.start(*args, PYTEST_GPU_WAIT="60")
+        m.until(lambda run=run: "waiting" in run.text, run)
+        os.killpg(run.process.pid, signal.SIGINT)
+        text = run.finish(let_go=False)
+        assert run.process.returncode == 2, text
+        assert "Traceback" not in text, text
+
+
 @on_a_machine({**GPU, **CPU}, count=1)
 def a_run_of_cpu_tests_does_not_wait(m: Machine) -> None:
     """Nobody said so beforehand; collection shows that no test needs a card."""
@@ -1055,6 +1068,7 @@ WITHOUT_XDIST = (
 )
 LEASE = (
     *WITHOUT_XDIST,
+    an_interrupt_while_waiting_is_one,
     a_run_of_cpu_tests_does_not_wait,
     a_card_that_was_waited_for_is_used_as_any_other,
     one_worker_waits_for_all,

@@ -148,6 +148,12 @@ WAITING = [
 
 LATE = [
     mutant(
+        "interrupt while waiting is a traceback",
+        b.an_interrupt_while_waiting_is_one,
+        "        except KeyboardInterrupt:",
+        "        except UnicodeError:",
+    ),
+    mutant(
         "waits for a card that no test needs",
         b.a_run_of_cpu_tests_does_not_wait,
         "if assigned.late and needed:",

@@ -25,10 +25,12 @@ from harness.lease_mutants import LEASE_MUTANTS
 from harness.mutants import MUTANTS as OTHER_MUTANTS
 from harness.mutants import Mutant
 from harness.placement_behaviours import PLACEMENT
+from harness.rocm_behaviours import ROCM
+from harness.rocm_mutants import ROCM_MUTANTS
 from kit import clean_environ, environment
 
 Verdict = Callable[[Mutant], "str | None"]
-MUTANTS = (*OTHER_MUTANTS, *DISCOVERY_MUTANTS, *LEASE_MUTANTS)
+MUTANTS = (*OTHER_MUTANTS, *DISCOVERY_MUTANTS, *LEASE_MUTANTS, *ROCM_MUTANTS)
 
 
 def mutant_param(mutant: Mutant) -> object:
@@ -95,6 +97,6 @@ def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
 
 def test_every_behaviour_kills_a_mutant() -> None:
     """A behaviour that no mutant breaks may be one that cannot fail."""
-    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE}
+    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *ROCM}
 
     assert behaviours <= {mutant.killer for mutant in MUTANTS}
