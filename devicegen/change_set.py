@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
-from devicegen.decisions import MARKERS, Decisions
+from devicegen.decisions import Decisions
 from devicegen.errors import CannotEdit
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import is_harness
@@ -91,7 +91,7 @@ def plan_changes(
     notes = []
     if decisions.registry is not None:
         try:
-            changes.append(_registry(top, decisions.registry, config))
+            changes.append(_registry(top, decisions.registry, config, decisions.markers))
         except CannotEdit as error:
             notes.append(str(error))
             new_record = replace(new_record, registry=None)
@@ -144,7 +144,9 @@ def _stranger(current: str | None) -> str:
     return "exists and was not written by devicegen; move it away, or adapt it by hand"
 
 
-def _registry(top: Path, path: str, config: PytestConfig) -> Change:
+def _registry(
+    top: Path, path: str, config: PytestConfig, markers: tuple[str, ...]
+) -> Change:
     before, obstacle = _on_disk(top, path)
     if obstacle or before is None:
         raise CannotEdit(f"{path}: {obstacle or 'is gone'}; the marker lines were not added")
@@ -152,7 +154,7 @@ def _registry(top: Path, path: str, config: PytestConfig) -> Change:
         text = before.decode()
     except UnicodeDecodeError as error:
         raise CannotEdit(f"{path}: is not UTF-8; the marker lines were not added") from error
-    after = add_markers(text, config, MARKERS).encode()
+    after = add_markers(text, config, markers).encode()
     return Change(path, Action.KEEP if after == before else Action.UPDATE, before, after)
 
 

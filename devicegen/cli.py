@@ -52,6 +52,26 @@ Rocm = Annotated[
         help="Find AMD's GPUs too. [default: where tensorflow-rocm is required]",
     ),
 ]
+Strategies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        help="A strategy that run_on takes too: one_device, central_storage. [repeatable]",
+    ),
+]
+MarkerAliases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--marker-alias",
+        metavar="NAME=run_on[:DEVICE]",
+        help="A marker of yours that stands for run_on or no_device_scope. [repeatable]",
+    ),
+]
+Seeds = Annotated[
+    bool | None,
+    typer.Option("--seeds/--no-seeds", help="Set all seeds before each test. [default: yes]"),
+]
 ConfigEdit = Annotated[
     bool | None,
     typer.Option(
@@ -86,11 +106,15 @@ def _init(
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
     config_edit: ConfigEdit = None,
+    strategy: Strategies = None,
+    marker_alias: MarkerAliases = None,
+    seeds: Seeds = None,
 ) -> None:
     from devicegen.commands.init import init
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm)
+    lists = (None if names is None else tuple(names) for names in (strategy, marker_alias))
+    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, *lists, seeds)
     raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 
@@ -103,11 +127,15 @@ def _upgrade(
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
     config_edit: ConfigEdit = None,
+    strategy: Strategies = None,
+    marker_alias: MarkerAliases = None,
+    seeds: Seeds = None,
 ) -> None:
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm)
+    lists = (None if names is None else tuple(names) for names in (strategy, marker_alias))
+    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, *lists, seeds)
     raise typer.Exit(upgrade(path, answers, dry_run=dry_run, diff=diff))
 
 

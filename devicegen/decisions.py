@@ -11,6 +11,7 @@ from devicegen.errors import DevicegenError
 from devicegen.facts.pytest_config import ALWAYS_IN_FORCE
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
+from devicegen.marker_aliases import MarkerAlias, parse_aliases
 from devicegen.record import Answers, Record
 
 # The lowest Python that the harness is made for; its syntax runs on older ones too.
@@ -19,6 +20,9 @@ HARNESS_PYTHON = (3, 9)
 # still there in 2.21: https://www.tensorflow.org/api_docs/python/tf/config
 STABLE_SINCE = (2, 4)
 
+# What --strategy offers, beside "distributed", which is always there.
+STRATEGIES = ("one_device", "central_storage")
+NONE = "none"
 MARKERS = (
     "run_on(devices): once per listed device: 'cpu', 'gpu', 'distributed strategy'",
     "no_device_scope: runs in no device scope; the test handles devices itself",
@@ -51,8 +55,14 @@ class Decisions:
     memory_limit_mb: int | None
     rocm: bool
     strategies: tuple[str, ...]
+    aliases: tuple[MarkerAlias, ...]
     seeds: bool
     listed: tuple[Decision, ...]
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The lines that register the markers."""
+        return (*MARKERS, *(alias.line for alias in self.aliases))
 
 
 def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisions:
@@ -69,6 +79,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
     limit, limit_why = _memory_limit(answers)
     rocm, rocm_why = _rocm(facts, answers)
     strategies, strategies_why = _strategies(answers)
+    aliases = parse_aliases(_given(answers.marker_aliases), strategies)
     seeds, seeds_why = _seeds(answers)
     return Decisions(
         conftest=conftest,
@@ -78,6 +89,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
         memory_limit_mb=limit,
         rocm=rocm,
         strategies=strategies,
+        aliases=aliases,
         seeds=seeds,
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
@@ -89,6 +101,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
             Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
             Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
             Decision("strategies", ", ".join(("distributed", *strategies)), strategies_why),
+            Decision("marker aliases", _names(aliases), _aliases_why(aliases)),
             Decision("seeds", "set before each test" if seeds else "left alone", seeds_why),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
@@ -214,6 +227,38 @@ def _rocm(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
     if facts.rocm:
         return True, f"tensorflow-rocm is required{_places(facts.rocm)}"
     return False, "tensorflow-rocm is not required here; --rocm finds them all the same"
+
+
+def _given(names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return what a repeatable option lists; ``none`` takes back what was said earlier."""
+    return () if names is None or names == (NONE,) else names
+
+
+def _strategies(answers: Answers) -> tuple[tuple[str, ...], str]:
+    names = _given(answers.strategies)
+    wrong = [name for name in names if name not in STRATEGIES]
+    offered = " or ".join(STRATEGIES)
+    if wrong:
+        raise DevicegenError(f"--strategy {wrong[0]}: unknown; write {offered}, or none")
+    if names:
+        return tuple(name for name in STRATEGIES if name in names), "--strategy"
+    return (), f"--strategy adds {offered}; your own go into the harness, at STRATEGIES"
+
+
+def _names(aliases: tuple[MarkerAlias, ...]) -> str:
+    return ", ".join(alias.line.partition(":")[0] for alias in aliases) or "none"
+
+
+def _aliases_why(aliases: tuple[MarkerAlias, ...]) -> str:
+    if aliases:
+        return f"--marker-alias: {'; '.join(alias.line for alias in aliases)}"
+    return "--marker-alias NAME=run_on takes a marker of yours over"
+
+
+def _seeds(answers: Answers) -> tuple[bool, str]:
+    if answers.seeds is not None:
+        return answers.seeds, "--seeds" if answers.seeds else "--no-seeds"
+    return True, "Python's, NumPy's, TensorFlow's; --no-seeds leaves them alone"
 
 
 def _python(facts: RepoFacts) -> str:

@@ -40,6 +40,9 @@ class Answers:
     memory_limit_mb: int | None = None
     config_edit: bool | None = None
     rocm: bool | None = None
+    strategies: tuple[str, ...] | None = None
+    marker_aliases: tuple[str, ...] | None = None
+    seeds: bool | None = None
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
@@ -183,10 +186,17 @@ def _refuse_outside(path: str) -> None:
 
 def _answers(table: Mapping[str, object]) -> Answers:
     kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool, "rocm": bool}
+    kinds |= {"strategies": list, "marker_aliases": list, "seeds": bool}
     for name, value in table.items():
-        if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
+        is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        if (
+            type(value) is not kinds.get(name)
+            or (type(value) is int and value < 0)
+            or (type(value) is list and not is_list)
+        ):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")
-    return Answers(**table)  # type: ignore[arg-type]
+    given = {name: tuple(v) if isinstance(v, list) else v for name, v in table.items()}
+    return Answers(**given)  # type: ignore[arg-type]
 
 
 def _pristine(top: Path, path: str, recorded: object) -> str:

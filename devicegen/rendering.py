@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devicegen.decisions import MARKERS, Decisions
+from devicegen.decisions import Decisions
 from devicegen.templates_folder import environment
 
 # TensorFlow's names for the same two things: https://www.tensorflow.org/api_docs/python/tf/config
@@ -28,10 +28,13 @@ def render_conftest(decisions: Decisions, version: str) -> str:
         .get_template("conftest.py.j2")
         .render(
             version=version,
-            markers=MARKERS,
+            markers=decisions.markers,
             tf_config=LOGICAL_DEVICE_NAMES[decisions.logical_device_api],
             xdist=decisions.xdist,
             memory_limit_mb=decisions.memory_limit_mb,
             rocm=decisions.rocm,
+            strategies=decisions.strategies,
+            aliases=decisions.aliases,
+            seeds=decisions.seeds,
         )
     )

@@ -406,8 +406,8 @@ def scope_that_a_test_leaves_open_ends_with_it(harness: str, python: Path) -> No
     }, run
 
 
-FAULTS = (scope_that_a_test_leaves_open_ends_with_it,)
 PLACEMENT = (
+    scope_that_a_test_leaves_open_ends_with_it,
     cpu_tests_are_on_the_cpu,
     gpu_tests_are_on_the_gpu,
     distributed_tests_are_in_a_strategy,

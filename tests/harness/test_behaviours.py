@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import placement_behaviours
 from harness.behaviours import WITHOUT_TENSORFLOW, WITHOUT_WORKERS, a_harness_without_xdist_says_so
+from harness.isolation_behaviours import ISOLATED
 from harness.placement_behaviours import PLACEMENT
+from harness.shapes_behaviours import SHAPED
+from harness.strategy_behaviours import STRATEGIC
 from kit import environment
 from kit.environments import PYTESTS, TENSORFLOWS
-from kit.harness import render_harness
+from kit.harness import VARIANTS, render_harness
 
 Behaviour = Callable[[str, Path], None]
 NEWEST, *OLDER = PYTESTS
@@ -45,12 +47,22 @@ def test_placement(behaviour: Behaviour, api: str, name: str) -> None:
     behaviour(render_harness(logical_device_api=api), environment(name))
 
 
-# Strict (pyproject.toml): when it is mended it fails here, and moves into the lists above and
-# into the mutation gate.
 @pytest.mark.slow
-@pytest.mark.xfail(reason="isolation of what a test leaves behind: issue 5", raises=AssertionError)
-@pytest.mark.parametrize(
-    "behaviour", placement_behaviours.FAULTS, ids=lambda behaviour: behaviour.__name__
-)
-def test_placement_fault(behaviour: Behaviour) -> None:
-    behaviour(render_harness(), environment("tf-2.21"))
+@pytest.mark.parametrize("name", TENSORFLOWS)
+@pytest.mark.parametrize("behaviour", SHAPED, ids=lambda behaviour: behaviour.__name__)
+def test_shapes(behaviour: Behaviour, name: str) -> None:
+    behaviour(render_harness(), environment(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TENSORFLOWS)
+@pytest.mark.parametrize("behaviour", ISOLATED, ids=lambda behaviour: behaviour.__name__)
+def test_isolation(behaviour: Behaviour, name: str) -> None:
+    behaviour(render_harness(), environment(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TENSORFLOWS)
+@pytest.mark.parametrize("behaviour", STRATEGIC, ids=lambda behaviour: behaviour.__name__)
+def test_strategies(behaviour: Behaviour, name: str) -> None:
+    behaviour(render_harness(**VARIANTS["strategies"]), environment(name))

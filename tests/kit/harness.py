@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from devicegen.decisions import Decisions
+from devicegen.marker_aliases import MarkerAlias
 from devicegen.rendering import render_conftest
 from kit.trees import write_tree
 
@@ -20,6 +21,9 @@ USUAL = Decisions(
     xdist=True,
     memory_limit_mb=None,
     rocm=False,
+    strategies=(),
+    aliases=(),
+    seeds=True,
     listed=(),
 )
 # What each decision that rendering reads can be; the usual answer first.
@@ -28,6 +32,9 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "logical_device_api": ("stable", "experimental"),
     "memory_limit_mb": (None, 2048),
     "rocm": (False, True),
+    "strategies": ((), ("one_device", "central_storage")),
+    "aliases": ((), (MarkerAlias("needs_gpu", ("gpu",)), MarkerAlias("with_device", ()))),
+    "seeds": (True, False),
 }
 # The usual harness, and it with one decision changed: these have golden files.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -36,11 +43,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "experimental_api": {"logical_device_api": "experimental"},
     "memory_limit": {"memory_limit_mb": 2048},
     "rocm": {"rocm": True},
+    "strategies": {"strategies": ("one_device", "central_storage")},
+    "aliases": {"aliases": ANSWERS["aliases"][1]},
+    "without_seeds": {"seeds": False},
 }
 # Every combination of answers: these are linted, type-checked and counted.
+# What the last three add is independent of the rest, so they change together.
+TOGETHER = ("strategies", "aliases", "seeds")
 COMBINATIONS: dict[str, dict[str, Any]] = {
-    "-".join(map(str, answers)): dict(zip(ANSWERS, answers, strict=True))
-    for answers in itertools.product(*ANSWERS.values())
+    "-".join(map(str, (*answers, number))): {
+        **dict(zip((name for name in ANSWERS if name not in TOGETHER), answers, strict=True)),
+        **{name: ANSWERS[name][number] for name in TOGETHER},
+    }
+    for *answers, number in itertools.product(
+        *(choices for name, choices in ANSWERS.items() if name not in TOGETHER), (0, 1)
+    )
 }
 
 
