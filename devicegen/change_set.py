@@ -144,9 +144,7 @@ def _stranger(current: str | None) -> str:
     return "exists and was not written by devicegen; move it away, or adapt it by hand"
 
 
-def _registry(
-    top: Path, path: str, config: PytestConfig, markers: tuple[str, ...]
-) -> Change:
+def _registry(top: Path, path: str, config: PytestConfig, markers: tuple[str, ...]) -> Change:
     before, obstacle = _on_disk(top, path)
     if obstacle or before is None:
         raise CannotEdit(f"{path}: {obstacle or 'is gone'}; the marker lines were not added")

@@ -97,6 +97,10 @@ def _options(
     pass
 
 
+def _listed(given: list[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(given)
+
+
 @app.command("init", help="Write the harness, the marker registry and the record, once.")
 def _init(
     path: PathArgument = Path(),
@@ -113,8 +117,9 @@ def _init(
     from devicegen.commands.init import init
     from devicegen.record import Answers
 
-    lists = (None if names is None else tuple(names) for names in (strategy, marker_alias))
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, *lists, seeds)
+    answers = Answers(
+        xdist, memory_limit_mb, config_edit, rocm, _listed(strategy), _listed(marker_alias), seeds
+    )
     raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 
@@ -134,8 +139,9 @@ def _upgrade(
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
-    lists = (None if names is None else tuple(names) for names in (strategy, marker_alias))
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, *lists, seeds)
+    answers = Answers(
+        xdist, memory_limit_mb, config_edit, rocm, _listed(strategy), _listed(marker_alias), seeds
+    )
     raise typer.Exit(upgrade(path, answers, dry_run=dry_run, diff=diff))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -11,6 +12,7 @@ from devicegen.errors import DevicegenError
 from devicegen.facts.pytest_config import ALWAYS_IN_FORCE
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
+from devicegen.harness_names import HarnessNames, choose_names
 from devicegen.marker_aliases import MarkerAlias, parse_aliases
 from devicegen.record import Answers, Record
 
@@ -57,12 +59,16 @@ class Decisions:
     strategies: tuple[str, ...]
     aliases: tuple[MarkerAlias, ...]
     seeds: bool
+    names: HarnessNames
     listed: tuple[Decision, ...]
 
     @property
     def markers(self) -> tuple[str, ...]:
         """The lines that register the markers."""
-        return (*MARKERS, *(alias.line for alias in self.aliases))
+        prefix = self.names.plain_prefix
+        plain = [prefix + line.partition(" (")[0] if prefix else line for line in MARKERS[2:]]
+        lines = (*MARKERS[:2], *plain, *(alias.line for alias in self.aliases))
+        return tuple(map(self.names.renamed, lines))
 
 
 def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisions:
@@ -81,6 +87,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
     strategies, strategies_why = _strategies(answers)
     aliases = parse_aliases(_given(answers.marker_aliases), strategies)
     seeds, seeds_why = _seeds(answers)
+    names, names_why = _names(facts, aliases, record)
     return Decisions(
         conftest=conftest,
         registry=registry,
@@ -91,6 +98,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
         strategies=strategies,
         aliases=aliases,
         seeds=seeds,
+        names=names,
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
             Decision("framework", "TensorFlow", _tensorflow_why(facts)),
@@ -101,8 +109,9 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
             Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
             Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
             Decision("strategies", ", ".join(("distributed", *strategies)), strategies_why),
-            Decision("marker aliases", _names(aliases), _aliases_why(aliases)),
+            Decision("marker aliases", _listed(aliases), _aliases_why(aliases)),
             Decision("seeds", "set before each test" if seeds else "left alone", seeds_why),
+            *(Decision("other names", new, why) for new, why in names_why.items()),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
     )
@@ -245,7 +254,16 @@ def _strategies(answers: Answers) -> tuple[tuple[str, ...], str]:
     return (), f"--strategy adds {offered}; your own go into the harness, at STRATEGIES"
 
 
-def _names(aliases: tuple[MarkerAlias, ...]) -> str:
+def _names(
+    facts: RepoFacts, aliases: tuple[MarkerAlias, ...], record: Record | None
+) -> tuple[HarnessNames, Mapping[str, str]]:
+    """Keep the names of an earlier run: by now the project's tests go by them."""
+    if record is not None:
+        return record.names, {}
+    return choose_names(facts.taken, (*MARKERS, *(alias.line for alias in aliases)))
+
+
+def _listed(aliases: tuple[MarkerAlias, ...]) -> str:
     return ", ".join(alias.line.partition(":")[0] for alias in aliases) or "none"
 
 

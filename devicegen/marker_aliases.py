@@ -9,7 +9,7 @@ from devicegen.errors import DevicegenError
 
 DEVICES = ("cpu", "gpu", "distributed")
 RUN_ON, NO_SCOPE = "run_on", "no_device_scope"
-FORMS = "NAME=run_on, NAME=run_on:gpu (or cpu, distributed; several: cpu,gpu), NAME=no_device_scope"
+FORMS = "NAME=run_on, NAME=run_on:gpu (also cpu, distributed, cpu,gpu), NAME=no_device_scope"
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,6 @@ def make_plan(path: Path, answers: Answers, *, needs_record: bool = False) -> Pl
         answers = answers.merged_with(record.answers)
     decisions = decide(facts, answers, record)
     texts = {decisions.conftest: render_conftest(decisions, __version__)}
-    new_record = Record(__version__, answers, texts, decisions.registry)
+    new_record = Record(__version__, answers, texts, decisions.registry, names=decisions.names)
     change_set = plan_changes(facts.top, texts, decisions, facts.pytest_config, record, new_record)
     return Plan(facts, record, decisions, change_set)

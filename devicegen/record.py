@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -19,9 +20,11 @@ from packaging.version import InvalidVersion, Version
 
 from devicegen.errors import DevicegenError
 from devicegen.facts.repository import RECORD
+from devicegen.harness_names import HarnessNames
 from devicegen.templates_folder import environment
 
 T = TypeVar("T")
+NAME = re.compile(r"[a-z_]*")
 
 FOLDER = ".devicegen"
 FORMAT = 1
@@ -64,6 +67,7 @@ class Record:
     pristine: Mapping[str, str] = field(default_factory=dict)
     registry: str | None = None
     unusable: Mapping[str, str] = field(default_factory=dict)
+    names: HarnessNames = field(default_factory=HarnessNames)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -84,6 +88,7 @@ class Record:
                 answers=answers,
                 files=hashes,
                 registry=self.registry,
+                names=_other_than_usual(self.names),
             )
         )
         return files
@@ -130,7 +135,7 @@ def read_record(top: Path, tool_version: str) -> Record | None:
             pristine[path] = _pristine(top, path, recorded)
         except DevicegenError as error:
             unusable[path] = f"{error}; {REMEDY}"
-    return Record(version, answers, pristine, registry, unusable)
+    return Record(version, answers, pristine, registry, unusable, _names(table.get("names", {})))
 
 
 def _parse(top: Path, file: Path) -> dict[str, object]:
@@ -197,6 +202,20 @@ def _answers(table: Mapping[str, object]) -> Answers:
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")
     given = {name: tuple(v) if isinstance(v, list) else v for name, v in table.items()}
     return Answers(**given)  # type: ignore[arg-type]
+
+
+def _other_than_usual(names: HarnessNames) -> dict[str, str]:
+    usual = vars(HarnessNames())
+    return {name: value for name, value in vars(names).items() if value != usual[name]}
+
+
+def _names(table: object) -> HarnessNames:
+    """Read the harness's names, of which the usual ones are not recorded."""
+    known = vars(HarnessNames())
+    for name, value in table.items() if isinstance(table, dict) else [("", table)]:
+        if name not in known or not isinstance(value, str) or not NAME.fullmatch(value):
+            raise DevicegenError(f"{RECORD}: names.{name} = {value!r} is no name; {REMEDY}")
+    return HarnessNames(**table)  # type: ignore[arg-type]
 
 
 def _pristine(top: Path, path: str, recorded: object) -> str:

@@ -23,7 +23,7 @@ def render_conftest(decisions: Decisions, version: str) -> str:
 
     ``version`` is the devicegen version that its header names.
     """
-    return (
+    text = (
         environment()
         .get_template("conftest.py.j2")
         .render(
@@ -36,5 +36,7 @@ def render_conftest(decisions: Decisions, version: str) -> str:
             strategies=decisions.strategies,
             aliases=decisions.aliases,
             seeds=decisions.seeds,
+            plain_prefix=decisions.names.plain_prefix,
         )
     )
+    return decisions.names.renamed(text)

@@ -11,6 +11,7 @@ from devicegen.facts.pytest_config import PytestConfig, read_pytest_config
 from devicegen.facts.pytest_modules import list_test_files
 from devicegen.facts.requirements import PythonFloor, read_requirements
 from devicegen.facts.source_tree import Location, SourceTree
+from devicegen.facts.taken_names import TakenNames, taken_names
 from devicegen.facts.tensorflow_use import (
     TensorFlowVersions,
     rocm_requirements,
@@ -46,6 +47,7 @@ class RepoFacts:
     rocm: tuple[Location, ...]
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
+    taken: TakenNames
     problems: tuple[str, ...]
 
 
@@ -73,18 +75,20 @@ def gather_facts(path: Path) -> RepoFacts:
     config = read_pytest_config(top)
     requirements = read_requirements(tree)
     conftests = tuple(name for name in tree.files if name.split("/")[-1] == "conftest.py")
+    harnesses = tuple(name for name in conftests if is_harness(tree.text(name) or ""))
     return RepoFacts(
         top=top,
         top_reason=top_reason,
         pytest_config=config,
         test_files=list_test_files(tree, config.python_files, config.testpaths),
         conftests=conftests,
-        harnesses=tuple(name for name in conftests if is_harness(tree.text(name) or "")),
+        harnesses=harnesses,
         tensorflow=tensorflow_versions(requirements),
         tensorflow_imports=tensorflow_imports(tree),
         rocm=rocm_requirements(requirements),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
+        taken=taken_names(tree, config, harnesses),
         problems=_problems(config, requirements.problems),
     )
 

@@ -230,7 +230,51 @@ def isolation_needs_no_tensorflow(harness: str, python: Path) -> None:
     assert run.pytest.counts == {"passed": 2}, run
 
 
+STRICT_SUITE = {
+    **SEEN,
+    "test_strict.py": """
+        import pytest
+        import tensorflow as tf
+
+        made = tf.function(lambda: tf.random.uniform([2]))
+
+        def elsewhere(function):
+            with tf.device("/device:GPU:7"):
+                return function()
+
+        @pytest.mark.run_on(["gpu", "cpu"])
+        def test_eager(): elsewhere(lambda: tf.random.uniform([2]))
+
+        @pytest.mark.run_on(["gpu", "cpu"])
+        def test_function(): elsewhere(made)
+
+        @pytest.mark.run_on(["gpu"])
+        def test_strings(): assert tf.strings.join(["a", "b"]).numpy() == b"ab"
+
+        @pytest.mark.run_on(["gpu"])
+        def test_data():
+            data = tf.data.Dataset.from_tensor_slices([1.0, 2.0]).map(lambda x: x + 1)
+            assert [float(x) for x in data] == [2.0, 3.0]
+    """,
+}
+
+
+def strict_placement_can_be_asked_for(harness: str, python: Path) -> None:
+    """Then a GPU test fails where an op cannot be on its device, and no other test does."""
+    lenient = run_harness(harness, python, STRICT_SUITE, "--gpu-simulate=1")
+    strict = run_harness(harness, python, STRICT_SUITE, "--gpu-simulate=1", "--gpu-strict=1")
+    wrong = run_harness(harness, python, STRICT_SUITE, "--gpu-strict=yes", exit_codes=(0, 4))
+
+    assert lenient.pytest.counts == {"passed": 6}, lenient
+    assert strict.pytest.counts == {"passed": 4, "failed": 2}, strict
+    for name in ("test_eager[gpu]", "test_function[gpu]"):
+        assert strict.outcomes[f"test_strict.py::{name}"] == "failed", strict
+    assert wrong.pytest.returncode == 4, wrong
+    assert "--gpu-strict: 'yes'" in wrong.pytest.stderr, wrong
+
+
 ISOLATED = (
+    strict_placement_can_be_asked_for,
     a_test_draws_the_same_numbers,
     settings_are_taken_back,
     what_is_left_open_is_named,

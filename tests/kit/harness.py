@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from devicegen.decisions import Decisions
+from devicegen.harness_names import HarnessNames
 from devicegen.marker_aliases import MarkerAlias
 from devicegen.rendering import render_conftest
 from kit.trees import write_tree
@@ -24,6 +25,7 @@ USUAL = Decisions(
     strategies=(),
     aliases=(),
     seeds=True,
+    names=HarnessNames(),
     listed=(),
 )
 # What each decision that rendering reads can be; the usual answer first.
@@ -35,6 +37,10 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "strategies": ((), ("one_device", "central_storage")),
     "aliases": ((), (MarkerAlias("needs_gpu", ("gpu",)), MarkerAlias("with_device", ()))),
     "seeds": (True, False),
+    "names": (
+        HarnessNames(),
+        HarnessNames("marked_scope", "dev", "on_dev", "in_no_dev_scope", "on_"),
+    ),
 }
 # The usual harness, and it with one decision changed: these have golden files.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -46,10 +52,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "strategies": {"strategies": ("one_device", "central_storage")},
     "aliases": {"aliases": ANSWERS["aliases"][1]},
     "without_seeds": {"seeds": False},
+    "other_names": {"names": ANSWERS["names"][1]},
 }
 # Every combination of answers: these are linted, type-checked and counted.
 # What the last three add is independent of the rest, so they change together.
-TOGETHER = ("strategies", "aliases", "seeds")
+TOGETHER = ("strategies", "aliases", "seeds", "names")
 COMBINATIONS: dict[str, dict[str, Any]] = {
     "-".join(map(str, (*answers, number))): {
         **dict(zip((name for name in ANSWERS if name not in TOGETHER), answers, strict=True)),
