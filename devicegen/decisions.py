@@ -109,9 +109,12 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
             Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
             Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
             Decision("strategies", ", ".join(("distributed", *strategies)), strategies_why),
-            Decision("marker aliases", _listed(aliases), _aliases_why(aliases)),
+            *(
+                Decision(f"marker {a.name}", "taken over", f"--marker-alias; {a.line}")
+                for a in aliases
+            ),
             Decision("seeds", "set before each test" if seeds else "left alone", seeds_why),
-            *(Decision("other names", new, why) for new, why in names_why.items()),
+            *(Decision(subject, *said) for subject, said in names_why.items()),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
     )
@@ -256,21 +259,11 @@ def _strategies(answers: Answers) -> tuple[tuple[str, ...], str]:
 
 def _names(
     facts: RepoFacts, aliases: tuple[MarkerAlias, ...], record: Record | None
-) -> tuple[HarnessNames, Mapping[str, str]]:
+) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
     """Keep the names of an earlier run: by now the project's tests go by them."""
     if record is not None:
         return record.names, {}
     return choose_names(facts.taken, (*MARKERS, *(alias.line for alias in aliases)))
-
-
-def _listed(aliases: tuple[MarkerAlias, ...]) -> str:
-    return ", ".join(alias.line.partition(":")[0] for alias in aliases) or "none"
-
-
-def _aliases_why(aliases: tuple[MarkerAlias, ...]) -> str:
-    if aliases:
-        return f"--marker-alias: {'; '.join(alias.line for alias in aliases)}"
-    return "--marker-alias NAME=run_on takes a marker of yours over"
 
 
 def _seeds(answers: Answers) -> tuple[bool, str]:

@@ -62,8 +62,8 @@ class HarnessNames:
 
 def choose_names(
     taken: TakenNames, marker_lines: Sequence[str]
-) -> tuple[HarnessNames, Mapping[str, str]]:
-    """Choose names that are free, and say of each that is not the usual one why.
+) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
+    """Choose names that are free; return for others than the usual, by subject, names and why.
 
     ``marker_lines`` are as devicegen writes them: a marker that is registered in just those words
     is ours, and so are ``run_on`` and ``no_device_scope`` where they are used and not registered.
@@ -82,17 +82,24 @@ def choose_names(
         _free(PLAIN_PREFIXES, lambda prefix: [prefix + name for name in PLAIN_MARKERS], foreign),
     )
     usual = HarnessNames()
-    changes = [
-        ("fixture", [usual.fixture], [names.fixture], taken.fixtures),
-        ("option", usual.options, names.options, taken.options),
-        ("marker", MARKERS[0], [run_on, no_device_scope], foreign),
-        ("marker", PLAIN_MARKERS, [names.plain_prefix + n for n in PLAIN_MARKERS], foreign),
-    ]
-    return names, {
-        ", ".join(new): f"{what} {old[0]} is there already ({there[old[0]]})"
-        for what, all_old, new, there in changes
-        if (old := [name for name in all_old if name in there])
+    plain = [names.plain_prefix + name for name in PLAIN_MARKERS]
+    changes = {
+        "fixture's name": ([usual.fixture], [names.fixture], taken.fixtures),
+        "options' names": (usual.options, names.options, taken.options),
+        "markers' names": (MARKERS[0], [run_on, no_device_scope], foreign),
+        "plain markers": (PLAIN_MARKERS, plain, foreign),
     }
+    said = {}
+    for subject, (all_old, new, there) in changes.items():
+        old = next((name for name in all_old if name in there), None)
+        if old is not None:
+            hint = (
+                f"; --marker-alias {old}=run_on:{old} takes it over"
+                if there is foreign and old in PLAIN_MARKERS
+                else ""
+            )
+            said[subject] = ", ".join(new), f"{old} is there already ({there[old]}){hint}"
+    return names, said
 
 
 def _free(

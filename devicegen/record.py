@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from keyword import iskeyword
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ from devicegen.harness_names import HarnessNames
 from devicegen.templates_folder import environment
 
 T = TypeVar("T")
-NAME = re.compile(r"[a-z_]*")
+NAME = re.compile(r"[a-z][a-z_]*")
 
 FOLDER = ".devicegen"
 FORMAT = 1
@@ -213,7 +214,8 @@ def _names(table: object) -> HarnessNames:
     """Read the harness's names, of which the usual ones are not recorded."""
     known = vars(HarnessNames())
     for name, value in table.items() if isinstance(table, dict) else [("", table)]:
-        if name not in known or not isinstance(value, str) or not NAME.fullmatch(value):
+        is_name = isinstance(value, str) and NAME.fullmatch(value) and not iskeyword(value)
+        if name not in known or not is_name:
             raise DevicegenError(f"{RECORD}: names.{name} = {value!r} is no name; {REMEDY}")
     return HarnessNames(**table)  # type: ignore[arg-type]
 

@@ -9,6 +9,7 @@ import pytest
 
 from harness.behaviours import WITHOUT_TENSORFLOW, WITHOUT_WORKERS, a_harness_without_xdist_says_so
 from harness.isolation_behaviours import ISOLATED
+from harness.names_behaviours import ALIASED, RENAMED
 from harness.placement_behaviours import PLACEMENT
 from harness.shapes_behaviours import SHAPED
 from harness.strategy_behaviours import STRATEGIC
@@ -30,6 +31,18 @@ def test_holds(behaviour: Behaviour, name: str) -> None:
 
 def test_without_xdist() -> None:
     a_harness_without_xdist_says_so(render_harness(xdist=False), environment(NEWEST))
+
+
+@pytest.mark.parametrize(
+    "name", [NEWEST, *(pytest.param(name, marks=pytest.mark.slow) for name in OLDER)]
+)
+@pytest.mark.parametrize(
+    ("behaviour", "variant"),
+    [*((each, "aliases") for each in ALIASED), *((each, "other_names") for each in RENAMED)],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_names(behaviour: Behaviour, variant: str, name: str) -> None:
+    behaviour(render_harness(**VARIANTS[variant]), environment(name))
 
 
 @pytest.mark.slow
