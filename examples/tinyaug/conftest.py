@@ -247,11 +247,20 @@ class _Variant:
             self.name = name
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    with contextlib.suppress(ValueError):
-        kind = _kind(item)
-        if kind != "none":
-            item.add_marker(kind)  # so that `-m gpu` selects
+def pytest_itemcollected(item: Any) -> None:
+    try:
+        kind = item.stash[KIND] = _kind(item)
+    except ValueError:  # pytest_runtest_setup reports the marker
+        return
+    if kind != "none":
+        item.add_marker(kind)  # so that `-m gpu` selects
+    assigned = item.config.stash[ASSIGNED]
+    no_gpu = LINUX and not (assigned.card or assigned.late)
+    function = getattr(item, "_fixtureinfo", None)
+    unneeded = function and "device_scope" not in function.argnames
+    if kind == "cpu" and no_gpu and unneeded:
+        names = [name for name in item.fixturenames if name != "device_scope"]
+        item.fixturenames = names  # spares a quarter of what an empty test takes
 
 
 # ---- The split of a card, scopes, strategies ---------------------------------
@@ -288,7 +297,10 @@ def _split(assigned: Assignment, earlier: list[str]) -> Assignment:
         limit = assigned.memory_limit_mb
         logical = [logical_device(memory_limit=limit) for _ in range(2)]
     if not physical:
-        build = "it was built without CUDA, or cannot load CUDA's libraries"
+        build = (
+            "it was built without CUDA, cannot load CUDA's libraries, or it looked "
+            "before this run had the card"
+        )
         reason = f"GPU {assigned.card} is there, but TensorFlow sees none: {build}"
         return dataclasses.replace(assigned, card="", reason=reason)
     try:
@@ -344,10 +356,12 @@ def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
 
 def _start_runtime(item: pytest.Item, tf: Any) -> None:
     """Let TensorFlow make its context on the card, which another program may have."""
+    why = ""
     try:
         tf.config.list_logical_devices()
     except Exception as error:  # whatever CUDA says, and TensorFlow makes of it
         why = " ".join(str(error).split())[:200]
+    if why:
         _hand_in_card(item.config, why)
         card = item.config.stash[ASSIGNED].card
         pytest.fail(f"{item.nodeid}: {UNUSABLE} {card}: {why}", pytrace=False)
@@ -442,7 +456,7 @@ def _find_cards(simulate: int, environ: dict[str, str]) -> tuple[list[Card], str
     if simulate:
         names = [f"simulated-{index}" for index in range(simulate)]
         return [Card(name, name) for name in names], f"--gpu-simulate {simulate}"
-    if not sys.platform.startswith("linux"):
+    if not LINUX:
         return [], "GPUs are used on Linux only"
     cards, source = _find_nvidia_gpus(environ)
     return cards, source
@@ -612,13 +626,21 @@ def _masked(known: dict[str, Card], mask: str | None) -> list[Card]:
 # ---- Leases: one run a card at a time, on the whole machine ------------------
 
 SHARED_FOLDER = "/dev/shm"  # of all users, also where each has a /tmp of his own
+CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv")  # Docker's; Podman's
 LEASED = "leased by pid"
 HELD: dict[str, int] = {}  # the locks of this process: name -> descriptor
 
 
-def _lease_folder() -> str:
-    shared = SHARED_FOLDER if os.access(SHARED_FOLDER, os.W_OK) else ""
-    return os.environ.get("PYTEST_GPU_LOCK_DIR", shared or tempfile.gettempdir())
+def _lease_folder() -> tuple[str, str]:
+    """Return where leases are kept, and which runs they bind where that is not all."""
+    given = os.environ.get("PYTEST_GPU_LOCK_DIR")
+    if given:
+        return given, ""
+    if os.access(SHARED_FOLDER, os.W_OK):
+        contained = any(map(os.path.exists, CONTAINER_FILES))
+        return os.path.realpath(SHARED_FOLDER), "IN THIS CONTAINER" if contained else ""
+    folder = os.path.realpath(tempfile.gettempdir())
+    return folder, f"THAT SHARE {folder}"
 
 
 def _lock(name: str, shared: bool = False) -> str:
@@ -629,7 +651,7 @@ def _lock(name: str, shared: bool = False) -> str:
     """
     import fcntl  # not on Windows
 
-    folder = _lease_folder()
+    folder, _ = _lease_folder()
     path = f"{folder}/pytest-gpu-{name}"
     umask = os.umask(0)
     try:
@@ -708,14 +730,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Give back a card that no item needs, or wait for one that is needed after all."""
     run, assigned = session.config.stash[RUN], session.config.stash[ASSIGNED]
     locks = {f"{assigned.key}.use", f"{assigned.key}.card"} & HELD.keys()
-    kinds: dict[pytest.Item, str] = {}
-    for item in session.items:
-        with contextlib.suppress(ValueError):  # a wrong marker: it will be an error
-            kinds[item] = _kind(item)
-    needed = not set(kinds.values()) <= {"cpu"}
+    kinds = {item: item.stash[KIND] for item in session.items if KIND in item.stash}
+    needed = not set(kinds.values()) <= {"cpu"}  # with a wrong marker it has no kind
     if assigned.late and needed:
         run.found = [Card(**card) for card in assigned.late], "as when this run began"
         _use_card(run, run.assign(run.lease(1, run.patience), 1)[0], [])
+        who = os.environ.get("PYTEST_XDIST_WORKER", "this process")
+        _say(session.config, _summary({who: session.config.stash[ASSIGNED]}, run))
     elif locks and not needed and not assigned.taken:  # by a test around this run
         with contextlib.suppress(RuntimeError):  # TensorFlow has touched it already
             if "tensorflow" in sys.modules:
@@ -729,6 +750,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 # ---- Which process gets which card -------------------------------------------
 
+LINUX = sys.platform.startswith("linux")  # which alone has masks
 MASK = "CUDA_VISIBLE_DEVICES"
 MASKS = (MASK,)
 HANDED = "PYTEST_GPU_ASSIGNED"  # from process to process: an Assignment, as JSON
@@ -757,9 +779,9 @@ class Assignment:
     late: tuple[dict[str, Any], ...] = ()  # Cards: one is leased when a test needs it
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of the process; only Linux has a mask."""
+        """Return the variables of the process."""
         values = {HANDED: json.dumps(dataclasses.asdict(self))}
-        if sys.platform.startswith("linux"):
+        if LINUX:
             card = "" if self.simulated else self.card
             values[MASK] = card or "-1"
         return values
@@ -795,8 +817,9 @@ class Run:
         """Return the cards of this run and their source; ask the machine once."""
         if self.found is None:
             cards, source = _find_cards(self.simulate, self.caller)
-            if cards and not self.simulate and _lease_folder() == tempfile.gettempdir():
-                source += f"; LEASES HOLD ONLY AMONG RUNS THAT SHARE {_lease_folder()}"
+            _, runs = _lease_folder()
+            if cards and not self.simulate and runs:
+                source += f"; LEASES HOLD ONLY AMONG RUNS {runs}"
             self.found = cards, source
         return self.found
 
@@ -891,7 +914,10 @@ def _take_card(config: pytest.Config, options: Any) -> None:
     elif run.controller:
         assigned = Assignment(reason="the controller runs no test")
     else:
-        (assigned,) = run.share_out(1)
+        try:
+            (assigned,) = run.share_out(1)
+        except KeyboardInterrupt:  # pytest would not catch it so early
+            sys.exit(pytest.ExitCode.INTERRUPTED)
         config.stash[SUMMARY] = _summary({"this process": assigned}, run)
     config.add_cleanup(run.masked.undo)
     names = [name for name, _ in config.pluginmanager.list_name_plugin()]
@@ -996,7 +1022,6 @@ def _usable_cpus() -> int:
 # ---- Report ------------------------------------------------------------------
 
 SUMMARY: pytest.StashKey[str] = pytest.StashKey()  # the line at the start of a run
-WANTS_GPU = "needs a GPU"  # how the reason of a skip for want of one begins
 
 
 def _summary(given: dict[str, Assignment], run: Run) -> str:
@@ -1030,28 +1055,31 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Count tests by device and worker, and the skips for want of a GPU."""
-    ran: collections.Counter[tuple[str, str]] = collections.Counter()
+    ran: set[tuple[str, str, str]] = set()
     wanting = 0
-    own_checks: list[str] = []  # skipped themselves where there was no GPU
-    for report in terminalreporter.stats.get("skipped", []):
-        reason = str(report.longrepr)
-        said = dict(report.user_properties)
-        if WANTS_GPU in reason:
-            wanting += 1
-        elif re.search(r"(?i)gpu|cuda", reason) and said.get("gpu") == "none":
-            own_checks.append(report.nodeid)
-    for category in ("passed", "failed"):
+    own_checks: set[str] = set()  # skipped themselves where there was no GPU
+    for category in ("passed", "failed", "error", "xfailed", "xpassed", "skipped"):
         for report in terminalreporter.stats.get(category, []):
+            said = dict(reversed(getattr(report, "user_properties", [])))
             node = getattr(report, "node", None)  # xdist's
-            worker = node.gateway.id if node else "this process"
-            said = dict(getattr(report, "user_properties", []))
-            ran[said.get("device", "other"), worker] += 1
-    lines = [f"{device} on {who}: {n}" for (device, who), n in sorted(ran.items())]
+            why = str(report.longrepr).partition("Skipped: ")[2]  # without the path
+            if "device" not in said:
+                continue  # a module, a crash, a wrong marker
+            if category != "skipped":
+                who = node.gateway.id if node else "this process"
+                ran.add((said["device"], who, report.nodeid))
+            elif said["gpu"] == "none" and said["device"] in ("gpu", "distributed"):
+                wanting += 1
+            elif said["gpu"] == "none" and re.search("(?i)gpu|cuda", why):
+                own_checks.add(report.nodeid)
+    counts = collections.Counter(f"{device} on {who}" for device, who, _ in ran)
+    lines = [f"{what}: {n}" for what, n in sorted(counts.items())]
     if wanting:
         lines.append(f"skipped for want of a GPU: {wanting}")
-    if own_checks and config.stash[RUN].find()[0]:
-        lines.append(f"skipped by their own GPU checks: {', '.join(own_checks)}")
-        lines.append("(on a worker without a GPU, while this machine has one)")
+    run = config.stash[RUN]
+    if own_checks and run.found and run.found[0] and not run.simulate:
+        lines.append("skipped by own GPU check; this machine has one, the worker not:")
+        lines += sorted(own_checks)
     if lines:
-        terminalreporter.section("devices")
+        terminalreporter.write_sep("=", "devices")
         terminalreporter.write_line("\n".join(lines))

@@ -290,8 +290,6 @@ WITHOUT_A_GPU = [
     mutant(
         "harness imports TensorFlow without a card",
         b.project_imports_stay_the_projects,
-        "        (assigned,) = run.share_out(1)\n",
-        "        import tensorflow\n\n        (assigned,) = run.share_out(1)\n",
         '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n',
         '    config.stash[ASSIGNED] = Assignment(reason="no test is run")\n'
         "    import tensorflow\n",
@@ -327,8 +325,8 @@ PROCESSES = [
     mutant(
         "worker without a card has no mask",
         b.each_worker_has_its_own_card,
-        '        if sys.platform.startswith("linux"):',
-        '        if sys.platform.startswith("linux") and self.card:',
+        "        if LINUX:\n            card =",
+        "        if LINUX and self.card:\n            card =",
     ),
     mutant(
         "worker beyond the cards shares the first",

@@ -68,8 +68,8 @@ ISOLATION = [
     mutant(
         "seeds are not set",
         i.a_test_draws_the_same_numbers,
-        "    _seed()\n    values",
-        "    values",
+        "    _seed()\n    item.stash[KIND] = ",
+        "    item.stash[KIND] = ",
     ),
     mutant(
         "NumPy's seed is not set",
@@ -82,8 +82,8 @@ ISOLATION = [
     mutant(
         "what a wide fixture draws depends on what was before",
         i.a_test_draws_the_same_numbers,
-        '    if fixturedef.scope != "function":',
-        '    if fixturedef.scope == "function" and not fixturedef:',
+        '    if fixturedef.scope != "function":  # it',
+        '    if fixturedef.scope == "function" and not fixturedef:  # it',
     ),
     mutant(
         "seeds are set with TensorFlow only",

@@ -27,6 +27,8 @@ from harness.mutants import MUTANTS as OTHER_MUTANTS
 from harness.mutants import Mutant
 from harness.names_behaviours import ALIASED, RENAMED
 from harness.placement_behaviours import PLACEMENT
+from harness.report_behaviours import REPORT
+from harness.report_mutants import REPORT_MUTANTS
 from harness.rocm_behaviours import ROCM
 from harness.rocm_mutants import ROCM_MUTANTS
 from harness.shape_mutants import SHAPE_MUTANTS
@@ -35,7 +37,14 @@ from harness.strategy_behaviours import STRATEGIC
 from kit import clean_environ, environment
 
 Verdict = Callable[[Mutant], "str | None"]
-MUTANTS = (*OTHER_MUTANTS, *SHAPE_MUTANTS, *DISCOVERY_MUTANTS, *LEASE_MUTANTS, *ROCM_MUTANTS)
+MUTANTS = (
+    *OTHER_MUTANTS,
+    *SHAPE_MUTANTS,
+    *DISCOVERY_MUTANTS,
+    *LEASE_MUTANTS,
+    *REPORT_MUTANTS,
+    *ROCM_MUTANTS,
+)
 
 
 def mutant_param(mutant: Mutant) -> object:
@@ -102,7 +111,7 @@ def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
 
 def test_every_behaviour_kills_a_mutant() -> None:
     """A behaviour that no mutant breaks may be one that cannot fail."""
-    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *ROCM}
+    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *REPORT, *ROCM}
     behaviours |= {*SHAPED, *ISOLATED, *STRATEGIC, *ALIASED, *RENAMED}
 
     assert behaviours <= {mutant.killer for mutant in MUTANTS}
