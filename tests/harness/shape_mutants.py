@@ -48,7 +48,7 @@ SHAPES = [
         "marker on a parameter is ignored",
         s.what_cannot_be_scoped_says_so,
         "    if kind not in kinds:  #",
-        "    if kind and kind not in kinds:  #",
+        "    if kind not in kinds and not params:  #",
     ),
     mutant(
         "a project's parameter device_scope stops the run",

@@ -54,18 +54,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without_seeds": {"seeds": False},
     "other_names": {"names": ANSWERS["names"][1]},
 }
-# Every combination of answers: these are linted, type-checked and counted.
-# What the last three add is independent of the rest, so they change together.
-TOGETHER = ("strategies", "aliases", "seeds", "names")
+# What combines: these are linted, type-checked and counted. Every combination of the first four,
+# and what the others add, which does not depend on those, to the usual and to the least usual one.
+FIRST = ("xdist", "logical_device_api", "memory_limit_mb", "rocm")
 COMBINATIONS: dict[str, dict[str, Any]] = {
-    "-".join(map(str, (*answers, number))): {
-        **dict(zip((name for name in ANSWERS if name not in TOGETHER), answers, strict=True)),
-        **{name: ANSWERS[name][number] for name in TOGETHER},
-    }
-    for *answers, number in itertools.product(
-        *(choices for name, choices in ANSWERS.items() if name not in TOGETHER), (0, 1)
-    )
+    "-".join(map(str, answers)): dict(zip(FIRST, answers, strict=True))
+    for answers in itertools.product(*(ANSWERS[name] for name in FIRST))
 }
+OTHERS: dict[str, Any] = {name: ANSWERS[name][-1] for name in ANSWERS if name not in FIRST}
+for first in [*COMBINATIONS][:: len(COMBINATIONS) - 1]:
+    COMBINATIONS[f"{first}-others"] = {**COMBINATIONS[first], **OTHERS}
 
 
 def render_harness(decisions: Decisions = USUAL, /, **overrides: Any) -> str:
