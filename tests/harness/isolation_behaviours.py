@@ -136,6 +136,32 @@ SUITE = {
             from seen import seen
             assert seen()["scope"] == ""
     """,
+    "sub/test_wide.py": """
+        import pytest
+        import tensorflow as tf
+        from seen import seen
+
+        @pytest.fixture(scope="module")
+        def strategy():
+            with tf.distribute.OneDeviceStrategy("/cpu:2").scope():
+                yield
+
+        @pytest.fixture(scope="class")
+        def device():
+            with tf.device("/cpu:2"):
+                yield
+
+        def test_strategy_1(strategy): assert tf.distribute.has_strategy()
+
+        def test_strategy_2(strategy): assert tf.distribute.has_strategy()
+
+        class TestDevice:
+            @pytest.mark.no_device_scope
+            def test_1(self, device): assert seen()["scope"] == ""
+
+            @pytest.mark.run_on(["gpu"])
+            def test_2(self, device): assert seen()["scope"] == "CPU:1"
+    """,
     "sub/test_outside.py": """
         import pytest
         import tensorflow as tf
@@ -213,6 +239,14 @@ def outside_of_scopes_is_the_cpu(harness: str, python: Path) -> None:
         assert run.outcomes[f"sub/test_outside.py::{name}"] == "passed", run
 
 
+def fixtures_of_a_wide_scope_keep_what_they_enter(harness: str, python: Path) -> None:
+    """A strategy or device that a fixture of a module or class holds is not a test's to leave."""
+    for args in ((), ("-q",)):
+        run = isolated_run(harness, python, *args)
+        wide = [o for nodeid, o in run.outcomes.items() if nodeid.startswith("sub/test_wide.py")]
+        assert wide == ["passed"] * 4, run
+
+
 def isolation_needs_no_tensorflow(harness: str, python: Path) -> None:
     """Where a project does not import it the harness does not; the seeds are set all the same."""
     test = """
@@ -279,5 +313,6 @@ ISOLATED = (
     settings_are_taken_back,
     what_is_left_open_is_named,
     outside_of_scopes_is_the_cpu,
+    fixtures_of_a_wide_scope_keep_what_they_enter,
     isolation_needs_no_tensorflow,
 )

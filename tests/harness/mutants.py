@@ -530,8 +530,8 @@ PLACEMENT = [
         p.scopes_are_left,
         "            scope.__exit__(None, None, None)",
         "            pass",
-        "        if tf and tf.distribute.has_strategy():\n",
-        "        if not tf and tf.distribute.has_strategy():\n",
+        "        if has_strategy and has_strategy() and not held:\n",
+        "        if not has_strategy:\n",
     ),
     mutant(
         "strategy is not entered",

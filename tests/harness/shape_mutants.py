@@ -57,6 +57,12 @@ SHAPES = [
         "        if not mark.args:",
     ),
     mutant(
+        "marker that absl drops is not missed",
+        s.what_cannot_be_scoped_says_so,
+        '    if _above_absl(getattr(node, "obj", None)):',
+        "    if not node:",
+    ),
+    mutant(
         "no nearest device is suggested",
         s.what_cannot_be_scoped_says_so,
         "devices, n=1)",
@@ -121,7 +127,7 @@ ISOLATION = [
     mutant(
         "strategy that a test leaves entered stays",
         i.settings_are_taken_back,
-        "            tf.compat.v1.reset_default_graph()\n",
+        '            _find("tensorflow.compat.v1.reset_default_graph")()\n',
         "",
     ),
     mutant(
@@ -135,6 +141,12 @@ ISOLATION = [
         i.outside_of_scopes_is_the_cpu,
         "    _place(HOST)  # what",
         "    assert HOST  # what",
+    ),
+    mutant(
+        "strategy of a wide fixture is held against its tests",
+        i.fixtures_of_a_wide_scope_keep_what_they_enter,
+        "has_strategy() and not held:",
+        "has_strategy():",
     ),
     mutant(
         "--gpu-strict does nothing",

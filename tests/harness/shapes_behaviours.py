@@ -275,6 +275,7 @@ SHAPES = {
         import unittest
         import pytest
         import tensorflow as tf
+        from absl.testing import parameterized
         run_on = pytest.mark.run_on
 
         @pytest.mark.parametrize("size", [
@@ -305,6 +306,14 @@ SHAPES = {
         class Cases(unittest.TestCase):
             @run_on(devices="gpu")
             def test_keyword(self): pass
+
+        class Absl(parameterized.TestCase):
+            @run_on(["gpu"])
+            @parameterized.parameters(1, 2)
+            def test_above(self, number): pass
+
+            @parameterized.parameters(1, 2)
+            def test_unmarked(self, number): pass
 
         def test_right(): pass
     """,
@@ -346,6 +355,8 @@ REFUSED = {  # what the message must hold
     "test_capitals": ("'GPU'", "maybe 'gpu'?"),
     "test_nested": ("['gpu']", "'gpu'"),
     "Cases::test_keyword": ("devices", "'gpu'"),
+    "Absl::test_above0": ("run_on", "absl"),
+    "Absl::test_above1": ("run_on", "absl"),
 }
 DEVICES = ("cpu", "gpu", "distributed")
 
@@ -435,7 +446,8 @@ def what_cannot_be_scoped_says_so(harness: str, python: Path) -> None:
         assert nodeid in text, (nodeid, text)
         for word in words:
             assert word in text.replace(nodeid, ""), (nodeid, word, text)
-    for name in ("test_right", "test_param_mark[1]", "test_own_parameter_unmarked[a]"):
+    others = ("test_right", "test_param_mark[1]", "test_own_parameter_unmarked[a]")
+    for name in (*others, "Absl::test_unmarked0"):
         assert run.outcomes[f"test_refused.py::{name}"] == "passed", run
 
 
