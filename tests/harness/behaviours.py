@@ -385,6 +385,16 @@ def wrong_markers_are_errors(harness: str, python: Path) -> None:
             assert "distributed" in run.pytest.text(nodeid), (nodeid, str(run))
 
 
+def wrong_markers_are_errors_with_workers_too(harness: str, python: Path) -> None:
+    """The same outcomes and the same words; a collection error would differ."""
+    alone = wrong_run(harness, python)
+    run = run_harness(harness, python, WRONG, "-n2")
+
+    assert run.outcomes == alone.outcomes, run
+    for nodeid in GIVEN:
+        assert alone.pytest.text(nodeid) in run.pytest.text(nodeid), (nodeid, str(run))
+
+
 # ---- Processes, masks, cards -----------------------------------------------------------------
 
 # Five files, so that every worker of three is given one under --dist load and loadfile alike.
@@ -775,6 +785,7 @@ WITHOUT_WORKERS = (
     unlisted_gpus_get_no_test,
 )
 WITH_WORKERS = (
+    wrong_markers_are_errors_with_workers_too,
     auto_with_pdb_runs_in_one_process,
     auto_may_be_no_workers,
     project_imports_stay_the_projects,

@@ -174,6 +174,13 @@ MARKERS = [
         'pytest.skip(f"{item.nodeid}: {problem}")',
     ),
     mutant(
+        "wrong marker is a skip on a worker",
+        b.wrong_markers_are_errors_with_workers_too,
+        'pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)',
+        'fail = pytest.skip if "PYTEST_XDIST_WORKER" in os.environ else pytest.fail\n'
+        '        fail(f"{item.nodeid}: {problem}")',
+    ),
+    mutant(
         "wrong marker does not name its test",
         b.wrong_markers_are_errors,
         'pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)',

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.behaviours import WITHOUT_TENSORFLOW, WITHOUT_WORKERS, a_harness_without_xdist_says_so
-from harness.isolation_behaviours import ISOLATED
+from harness.isolation_behaviours import ISOLATED, strict_placement_can_be_asked_for
 from harness.names_behaviours import ALIASED, RENAMED
 from harness.placement_behaviours import PLACEMENT
 from harness.shapes_behaviours import SHAPED
-from harness.strategy_behaviours import STRATEGIC
+from harness.strategy_behaviours import STRATEGIC, a_strategy_of_ones_own_is_a_line
 from kit import environment
 from kit.environments import PYTESTS, TENSORFLOWS
 from kit.harness import VARIANTS, render_harness
@@ -60,22 +60,26 @@ def test_placement(behaviour: Behaviour, api: str, name: str) -> None:
     behaviour(render_harness(logical_device_api=api), environment(name))
 
 
+# Under each TensorFlow; three runs each, of what the versions do alike, under the newest only.
+ALIKE = (strict_placement_can_be_asked_for, a_strategy_of_ones_own_is_a_line)
+
+
+def under_each(*behaviours: Behaviour) -> pytest.MarkDecorator:
+    pairs = [(each, name) for each in behaviours for name in TENSORFLOWS]
+    return pytest.mark.parametrize(
+        ("behaviour", "name"),
+        [(each, name) for each, name in pairs if each not in ALIKE or name == TENSORFLOWS[0]],
+        ids=lambda value: getattr(value, "__name__", value),
+    )
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TENSORFLOWS)
-@pytest.mark.parametrize("behaviour", SHAPED, ids=lambda behaviour: behaviour.__name__)
-def test_shapes(behaviour: Behaviour, name: str) -> None:
+@under_each(*SHAPED, *ISOLATED)
+def test_shapes_and_isolation(behaviour: Behaviour, name: str) -> None:
     behaviour(render_harness(), environment(name))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TENSORFLOWS)
-@pytest.mark.parametrize("behaviour", ISOLATED, ids=lambda behaviour: behaviour.__name__)
-def test_isolation(behaviour: Behaviour, name: str) -> None:
-    behaviour(render_harness(), environment(name))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TENSORFLOWS)
-@pytest.mark.parametrize("behaviour", STRATEGIC, ids=lambda behaviour: behaviour.__name__)
+@under_each(*STRATEGIC)
 def test_strategies(behaviour: Behaviour, name: str) -> None:
     behaviour(render_harness(**VARIANTS["strategies"]), environment(name))
