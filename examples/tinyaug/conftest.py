@@ -139,11 +139,22 @@ def _class_marks(cls: type) -> list[Any]:
     return [getattr(m, "mark", m) for m in marks if m.name in MARKER_NAMES]
 
 
+def _above_absl(function: Any) -> bool:
+    """Tell whether a marker stands above absl's decorators, which drop it."""
+    if hasattr(function, "__x_params_repr__") and not _class_marks(function):
+        with contextlib.suppress(OSError):  # there is no source
+            decorators = inspect.getsource(function).partition("def ")[0]
+            return bool(re.search(rf"@.*\b({'|'.join(MARKER_NAMES)})\b", decorators))
+    return False
+
+
 def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
     """Return the device kinds that the marker lists, in order; [] without a marker.
 
     Raises ValueError, with a message for the test's author, where the marker is wrong.
     """
+    if _above_absl(getattr(node, "obj", None)):
+        raise ValueError("run_on is lost above absl's parameters: write it below them")
     marks = _marks(node)
     if not marks:
         return []
@@ -473,6 +484,12 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, None
 # ---- Isolation: what a test changes does not reach the next ------------------
 
 SEED = 0
+SEEDERS = (
+    "numpy.random.seed",
+    "tensorflow.random.set_seed",
+    "keras.utils.set_random_seed",
+    "tf_keras.utils.set_random_seed",
+)
 POLICY = ("_global_policy", "set_global_policy", None)  # of Keras 2
 TRACKER = "keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER"  # of Keras 3
 CONFIG = "tensorflow.config"
@@ -497,6 +514,8 @@ def _find(path: str) -> Any:
 
 
 def _values() -> list[Any]:
+    if "tensorflow" not in sys.modules:
+        return [row[-1] for row in SETTINGS]
     found = [_find(f"{path}.{reader}") for path, reader, _, _ in SETTINGS]
     values = [value() if callable(value) else value for value in found]
     return [row[-1] if value is None else value for row, value in zip(SETTINGS, values)]
@@ -505,17 +524,15 @@ def _values() -> list[Any]:
 def _seed() -> None:
     """Let a test draw the same numbers alone, in any order, on any worker."""
     random.seed(SEED)
-    keras = [f"{name}.utils.set_random_seed" for name in ("keras", "tf_keras")]
-    for path in ("numpy.random.seed", "tensorflow.random.set_seed", *keras):
-        (_find(path) or int)(SEED)
+    if "numpy" in sys.modules:  # else there is no TensorFlow either
+        for path in SEEDERS:
+            (_find(path) or int)(SEED)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_fixture_setup(fixturedef: Any) -> Generator[None, None, None]:
-    if fixturedef.scope != "function":  # it draws the same whichever test is first
-        _seed()
     yield
-    if fixturedef.scope != "function":  # and that test, as if it were another
+    if fixturedef.scope != "function":  # what comes next draws as if it had been there
         _seed()
 
 
@@ -541,6 +558,8 @@ def _place(device: Any) -> Any:
 def _isolated(item: pytest.Item, device: str) -> Iterator[None]:
     """Give a test its seeds and its device; undo what it leaves behind."""
     values, before, left = _values(), _place(device), []
+    has_strategy = _find("tensorflow.distribute.has_strategy")
+    held = has_strategy and has_strategy()  # by a fixture of a wider scope
     try:
         yield
     finally:
@@ -552,9 +571,8 @@ def _isolated(item: pytest.Item, device: str) -> Iterator[None]:
         _, _, place = now.to_string().rpartition("/task:0") if now else ("", "", device)
         if place != device:
             left.append("tf.device")
-        tf: Any = sys.modules.get("tensorflow")
-        if tf and tf.distribute.has_strategy():
-            tf.compat.v1.reset_default_graph()
+        if has_strategy and has_strategy() and not held:
+            _find("tensorflow.compat.v1.reset_default_graph")()
             left.append("a strategy's scope")
     if left:
         pytest.fail(f"{item.nodeid} left open: {', '.join(left)}", pytrace=False)

@@ -80,16 +80,16 @@ ISOLATION = [
     mutant(
         "NumPy's seed is not set",
         i.a_test_draws_the_same_numbers,
-        '"numpy.random.seed", ',
+        '    "numpy.random.seed",\n',
         "",
-        'f"{name}.utils.set_random_seed" for name in ("keras", "tf_keras")',
-        '"keras.random.nothing" for name in ("keras", "tf_keras")',
+        '    "keras.utils.set_random_seed",\n',
+        "",
     ),
     mutant(
         "what a wide fixture draws depends on what was before",
         i.a_test_draws_the_same_numbers,
-        '    if fixturedef.scope != "function":  # it',
-        '    if fixturedef.scope == "function" and not fixturedef:  # it',
+        '    if fixturedef.scope != "function":',
+        "    if not fixturedef:",
     ),
     mutant(
         "seeds are set with TensorFlow only",
