@@ -875,7 +875,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     needed = not set(kinds.values()) <= {"cpu"}  # with a wrong marker it has no kind
     if assigned.late and needed:
         run.found = [Card(**card) for card in assigned.late], "as when this run began"
-        _use_card(run, run.assign(run.lease(1, run.patience), 1)[0], [])
+        _use_card(run, run.assign(run.lease(1, run.patience), 1)[0])
         who = os.environ.get("PYTEST_XDIST_WORKER", "this process")
         _say(session.config, _summary({who: session.config.stash[ASSIGNED]}, run))
     elif locks and not needed and not assigned.taken:  # by a test around this run
@@ -1062,22 +1062,22 @@ def _take_card(config: pytest.Config, options: Any) -> None:
             sys.exit(pytest.ExitCode.INTERRUPTED)
         config.stash[SUMMARY] = _summary({"this process": assigned}, run)
     config.add_cleanup(run.masked.undo)
-    names = [name for name, _ in config.pluginmanager.list_name_plugin()]
-    earlier = [name for name in names if name.endswith("conftest.py")]
-    others = [name for name in earlier if not pathlib.Path(name).samefile(__file__)]
-    _use_card(run, assigned, others)
+    _use_card(run, assigned)
     if run.controller:  # its workers' cards: pytest_xdist_setupnodes
         run.masked.delenv(HANDED)
         masks = {name: run.caller[name] for name in MASKS if name in run.caller}
         run.masked.setenv(CALLERS_MASK, json.dumps(masks))
 
 
-def _use_card(run: Run, assigned: Assignment, earlier: list[str]) -> None:
+def _use_card(run: Run, assigned: Assignment) -> None:
     """Make what is assigned this process's own, and split it."""
     run.hand_on(assigned)
     promised = assigned.card or run.remote
     if assigned.card:
-        assigned = _split(assigned, earlier)
+        names = [name for name, _ in run.config.pluginmanager.list_name_plugin()]
+        earlier = [name for name in names if name.endswith("conftest.py")]
+        others = [each for each in earlier if not pathlib.Path(each).samefile(__file__)]
+        assigned = _split(assigned, others)
     if run.require and promised and assigned.reason:  # not known to the controller
         assigned = dataclasses.replace(assigned, problem=assigned.reason)
     run.config.stash[ASSIGNED] = assigned

@@ -168,7 +168,7 @@ LATE = [
     mutant(
         "card that was waited for is not taken",
         b.a_card_that_was_waited_for_is_used_as_any_other,
-        "        _use_card(run, run.assign(run.lease(1, run.patience), 1)[0], [])\n",
+        "        _use_card(run, run.assign(run.lease(1, run.patience), 1)[0])\n",
         "        run.lease(1, run.patience)\n",
     ),
     mutant(

@@ -365,14 +365,14 @@ PROCESSES = [
     mutant(
         "TensorFlow is imported in the controller",
         b.tensorflow_is_imported_only_with_a_card,
-        "    if assigned.card:\n        assigned = _split",
-        "    if assigned.card or run.controller:\n        assigned = _split",
+        "    if assigned.card:\n        names",
+        "    if assigned.card or run.controller:\n        names",
     ),
     mutant(
         "TensorFlow is imported in a worker without a card",
         b.tensorflow_is_imported_only_with_a_card,
-        "    if assigned.card:\n        assigned = _split",
-        "    if assigned.card or assigned.owner:\n        assigned = _split",
+        "    if assigned.card:\n        names",
+        "    if assigned.card or assigned.owner:\n        names",
     ),
     mutant(
         "TensorFlow is imported before the mask is set",
