@@ -52,6 +52,26 @@ Rocm = Annotated[
         help="Find AMD's GPUs too. [default: where tensorflow-rocm is required]",
     ),
 ]
+Strategies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        help="A strategy that run_on takes too: one_device, central_storage. [repeatable]",
+    ),
+]
+MarkerAliases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--marker-alias",
+        metavar="NAME=run_on[:DEVICE]",
+        help="A marker of yours that stands for run_on or no_device_scope. [repeatable]",
+    ),
+]
+Seeds = Annotated[
+    bool | None,
+    typer.Option("--seeds/--no-seeds", help="Set all seeds before each test. [default: yes]"),
+]
 ConfigEdit = Annotated[
     bool | None,
     typer.Option(
@@ -116,6 +136,10 @@ def _options(
     pass
 
 
+def _listed(given: list[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(given)
+
+
 @app.command("init", help="Write the harness, the marker registry and the record, once.")
 def _init(
     path: PathArgument = Path(),
@@ -129,6 +153,9 @@ def _init(
     templates: Templates = None,
     no_templates: NoTemplates = False,
     split: Split = None,
+    strategy: Strategies = None,
+    marker_alias: MarkerAliases = None,
+    seeds: Seeds = None,
     conftest: ConftestPath = None,
     keep_device_setup: KeepDeviceSetup = False,
 ) -> None:
@@ -137,13 +164,16 @@ def _init(
     from devicegen.record import Answers
 
     answers = Answers(
-        xdist,
-        memory_limit_mb,
-        config_edit,
-        rocm,
-        "" if no_templates else templates,
-        split,
-        durations_history,
+        xdist=xdist,
+        memory_limit_mb=memory_limit_mb,
+        config_edit=config_edit,
+        rocm=rocm,
+        templates="" if no_templates else templates,
+        split=split,
+        durations_history=durations_history,
+        strategies=_listed(strategy),
+        marker_aliases=_listed(marker_alias),
+        seeds=seeds,
     )
     asked = Asked(conftest, keep_device_setup)
     raise typer.Exit(init(path, answers, asked, dry_run=dry_run, diff=diff))
@@ -162,6 +192,9 @@ def _upgrade(
     templates: Templates = None,
     no_templates: NoTemplates = False,
     split: Split = None,
+    strategy: Strategies = None,
+    marker_alias: MarkerAliases = None,
+    seeds: Seeds = None,
     restore: Annotated[
         bool, typer.Option("--restore", help="Bring back the harness that was deleted.")
     ] = False,
@@ -171,13 +204,16 @@ def _upgrade(
     from devicegen.record import Answers
 
     answers = Answers(
-        xdist,
-        memory_limit_mb,
-        config_edit,
-        rocm,
-        "" if no_templates else templates,
-        split,
-        durations_history,
+        xdist=xdist,
+        memory_limit_mb=memory_limit_mb,
+        config_edit=config_edit,
+        rocm=rocm,
+        templates="" if no_templates else templates,
+        split=split,
+        durations_history=durations_history,
+        strategies=_listed(strategy),
+        marker_aliases=_listed(marker_alias),
+        seeds=seeds,
     )
     raise typer.Exit(
         upgrade(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from devicegen.competing import first_own_split, notes_about, refuse_competing
+from devicegen.errors import DevicegenError
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
 from devicegen.fitness import refuse_unfit
+from devicegen.harness_names import HarnessNames, choose_names
+from devicegen.marker_aliases import MarkerAlias, parse_aliases
 from devicegen.placement import Place, find_place
 from devicegen.record import Answers, Record
 
@@ -19,6 +23,9 @@ HARNESS_PYTHON = (3, 9)
 # still there in 2.21: https://www.tensorflow.org/api_docs/python/tf/config
 STABLE_SINCE = (2, 4)
 
+# What --strategy offers, beside "distributed", which is always there.
+STRATEGIES = ("one_device", "central_storage")
+NONE = "none"
 MARKERS = (
     "run_on(devices): once per listed device: 'cpu', 'gpu', 'distributed strategy'",
     "no_device_scope: runs in no device scope; the test handles devices itself",
@@ -57,12 +64,24 @@ class Decisions:
     durations_history: bool
     memory_limit_mb: int | None
     rocm: bool
+    strategies: tuple[str, ...]
+    aliases: tuple[MarkerAlias, ...]
+    seeds: bool
+    names: HarnessNames
     listed: tuple[Decision, ...]
     shared: bool = False
     split: bool = True
     config: PytestConfig = NO_CONFIG
     adds_config: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The lines that register the markers."""
+        prefix = self.names.plain_prefix
+        plain = [prefix + line.partition(" (")[0] if prefix else line for line in MARKERS[2:]]
+        lines = (*MARKERS[:2], *plain, *(alias.line for alias in self.aliases))
+        return tuple(map(self.names.renamed, lines))
 
 
 @dataclass(frozen=True)
@@ -95,6 +114,10 @@ def decide(
     durations, durations_why = _durations_history(answers, xdist)
     limit, limit_why = _memory_limit(answers)
     rocm, rocm_why = _rocm(facts, answers)
+    strategies, strategies_why = _strategies(answers)
+    aliases = parse_aliases(_given(answers.marker_aliases), strategies)
+    seeds, seeds_why = _seeds(answers)
+    names, names_why = _names(facts, aliases, record)
     return Decisions(
         conftest=place.path,
         registry=registry,
@@ -103,6 +126,10 @@ def decide(
         durations_history=durations,
         memory_limit_mb=limit,
         rocm=rocm,
+        strategies=strategies,
+        aliases=aliases,
+        seeds=seeds,
+        names=names,
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
             Decision("framework", "TensorFlow", _tensorflow_why(facts)),
@@ -114,6 +141,13 @@ def decide(
             Decision("GPUs", "split in two" if split else "mapped, not split", split_why),
             Decision("memory limit", _limit(limit, split), limit_why if split else split_why),
             Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
+            Decision("strategies", ", ".join(("distributed", *strategies)), strategies_why),
+            *(
+                Decision(f"marker {a.name}", "taken over", f"--marker-alias; {a.line}")
+                for a in aliases
+            ),
+            Decision("seeds", "set before each test" if seeds else "left alone", seeds_why),
+            *(Decision(subject, *said) for subject, said in names_why.items()),
             Decision("Python", _python(facts), _python_why(facts)),
         ),
         shared=place.shared,
@@ -198,6 +232,37 @@ def _split(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
     if own is None:
         return True, "two logical devices each; --no-split leaves them whole"
     return False, f"the project sets them up itself ({own.where}: {own.source})"
+
+
+def _given(names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return what a repeatable option lists; ``none`` takes back what was said earlier."""
+    return () if names is None or names == (NONE,) else names
+
+
+def _strategies(answers: Answers) -> tuple[tuple[str, ...], str]:
+    names = _given(answers.strategies)
+    wrong = [name for name in names if name not in STRATEGIES]
+    offered = " or ".join(STRATEGIES)
+    if wrong:
+        raise DevicegenError(f"--strategy {wrong[0]}: unknown; write {offered}, or none")
+    if names:
+        return tuple(name for name in STRATEGIES if name in names), "--strategy"
+    return (), f"--strategy adds {offered}; your own go into the harness, at STRATEGIES"
+
+
+def _names(
+    facts: RepoFacts, aliases: tuple[MarkerAlias, ...], record: Record | None
+) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
+    """Keep the names of an earlier run: by now the project's tests go by them."""
+    if record is not None:
+        return record.names, {}
+    return choose_names(facts.taken, (*MARKERS, *(alias.line for alias in aliases)))
+
+
+def _seeds(answers: Answers) -> tuple[bool, str]:
+    if answers.seeds is not None:
+        return answers.seeds, "--seeds" if answers.seeds else "--no-seeds"
+    return True, "Python's, NumPy's, TensorFlow's; --no-seeds leaves them alone"
 
 
 def _python(facts: RepoFacts) -> str:

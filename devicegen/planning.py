@@ -76,7 +76,14 @@ def make_plan(
         text = _as_block(text, facts.top, decisions.conftest)
     texts = {decisions.conftest: text}
     hashes = overrides.hashes() if overrides is not None else {}
-    new_record = Record(__version__, answers, texts, decisions.registry, overrides=hashes)
+    new_record = Record(
+        __version__,
+        answers,
+        texts,
+        decisions.registry,
+        overrides=hashes,
+        names=decisions.names,
+    )
     change_set = plan_changes(
         facts.top, texts, decisions, decisions.config, record, new_record, restore=restore
     )

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from keyword import iskeyword
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -22,9 +23,11 @@ from packaging.version import InvalidVersion, Version
 from devicegen.disk import is_plain
 from devicegen.errors import DevicegenError
 from devicegen.facts.repository import RECORD
+from devicegen.harness_names import HarnessNames
 from devicegen.templates_folder import environment
 
 T = TypeVar("T")
+NAME = re.compile(r"[a-z][a-z_]*")
 
 FOLDER = ".devicegen"
 FORMAT = 1
@@ -46,6 +49,9 @@ class Answers:
     templates: str | None = None  # "": none any more
     split: bool | None = None
     durations_history: bool | None = None
+    strategies: tuple[str, ...] | None = None
+    marker_aliases: tuple[str, ...] | None = None
+    seeds: bool | None = None
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
@@ -86,6 +92,7 @@ class Record:
     unusable: Mapping[str, str] = field(default_factory=dict)
     pending: Mapping[str, Pending] = field(default_factory=dict)
     overrides: Mapping[str, str] = field(default_factory=dict)
+    names: HarnessNames = field(default_factory=HarnessNames)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -116,6 +123,7 @@ class Record:
                     }
                     for path, each in self.pending.items()
                 },
+                names=_other_than_usual(self.names),
             )
         )
         return files
@@ -188,7 +196,8 @@ def _record(top: Path, table: dict[str, object], tool_version: str) -> Record:
             unusable[path] = f"{error}; {REMEDY}"
     pending = _pending(top, table.get("pending", {}), pristine, tool_version)
     overrides = _typed(table, "overrides", dict) if "overrides" in table else {}
-    return Record(version, answers, pristine, registry, unusable, pending, overrides)
+    names = _names(table.get("names", {}))
+    return Record(version, answers, pristine, registry, unusable, pending, overrides, names)
 
 
 def _pending(
@@ -279,11 +288,35 @@ def _answers(table: Mapping[str, object]) -> Answers:
         "durations_history": bool,
         "templates": str,
         "split": bool,
+        "strategies": list,
+        "marker_aliases": list,
+        "seeds": bool,
     }
     for name, value in table.items():
-        if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
+        is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        if (
+            type(value) is not kinds.get(name)
+            or (type(value) is int and value < 0)
+            or (type(value) is list and not is_list)
+        ):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")
-    return Answers(**table)  # type: ignore[arg-type]
+    given = {name: tuple(v) if isinstance(v, list) else v for name, v in table.items()}
+    return Answers(**given)  # type: ignore[arg-type]
+
+
+def _other_than_usual(names: HarnessNames) -> dict[str, str]:
+    usual = vars(HarnessNames())
+    return {name: value for name, value in vars(names).items() if value != usual[name]}
+
+
+def _names(table: object) -> HarnessNames:
+    """Read the harness's names, of which the usual ones are not recorded."""
+    known = vars(HarnessNames())
+    for name, value in table.items() if isinstance(table, dict) else [("", table)]:
+        is_name = isinstance(value, str) and NAME.fullmatch(value) and not iskeyword(value)
+        if name not in known or not is_name:
+            raise DevicegenError(f"{RECORD}: names.{name} = {value!r} is no name; {REMEDY}")
+    return HarnessNames(**table)  # type: ignore[arg-type]
 
 
 def _kept_text(top: Path, kept: str, recorded: object) -> str:

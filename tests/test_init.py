@@ -62,6 +62,10 @@ memory limit        fitted to the card  (half of its free memory for each half; 
 sets a number)
 AMD GPUs            left out  (tensorflow-rocm is not required here; --rocm finds them all \
 the same)
+strategies          distributed  (--strategy adds one_device or central_storage; your own go into \
+the harness, at STRATEGIES)
+seeds               set before each test  (Python's, NumPy's, TensorFlow's; --no-seeds leaves \
+them alone)
 Python              3.9 and newer  (no floor is stated; the harness is made for Python 3.9 and \
 newer)
 

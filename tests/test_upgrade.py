@@ -211,7 +211,7 @@ def test_root_does_not_take_the_owner_s_files(top: Path) -> None:
     ("old", "new"),
     [
         ("\nimport os\n", "\nimport os  # ours\n"),
-        ("\nimport os\n", "\nimport os\nimport random\n"),
+        ("\nimport os\n", "\nimport os\nimport secrets\n"),
         ("\nimport os\n", "\nos = __import__('os')\n"),
     ],
     ids=["a comment", "an import", "code"],

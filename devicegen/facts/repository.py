@@ -26,6 +26,7 @@ from devicegen.facts.pytest_startup import Layout
 from devicegen.facts.pytest_use import other_test_runner, pytest_use
 from devicegen.facts.requirements import PythonFloor, Requirements, read_requirements
 from devicegen.facts.source_tree import Location, SourceTree
+from devicegen.facts.taken_names import TakenNames, taken_names
 from devicegen.facts.tensorflow_use import (
     TensorFlowVersions,
     rocm_requirements,
@@ -80,6 +81,7 @@ class RepoFacts:
     other_test_runner: str | None
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
+    taken: TakenNames
     problems: tuple[str, ...]
 
     @property
@@ -129,6 +131,7 @@ def gather_facts(path: Path) -> RepoFacts:
         [posixpath.normpath(each) for each in config.options("--ignore")],
     )
     conftests = tuple(each.path for each in described)
+    harnesses = tuple(each.path for each in described if each.owner == "devicegen")
     folders = {above for test in test_files for above in _folders_above(test)}
     versions = tensorflow_versions(requirements)
     use = pytest_use(tree, config, requirements, test_files)
@@ -139,7 +142,7 @@ def gather_facts(path: Path) -> RepoFacts:
         pytest_config=config,
         test_files=test_files,
         conftests=conftests,
-        harnesses=tuple(each.path for each in described if each.owner == "devicegen"),
+        harnesses=harnesses,
         described=described,
         hidden_conftests=_hidden(top, test_files, conftests),
         harness_above=_harness_above(top, test_files),
@@ -157,6 +160,7 @@ def gather_facts(path: Path) -> RepoFacts:
         other_test_runner=None if use else other_test_runner(tree, test_files),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
+        taken=taken_names(tree, config, harnesses),
         problems=_problems(config, requirements.problems),
     )
 

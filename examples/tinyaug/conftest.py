@@ -8,7 +8,7 @@ nothing of devicegen. `devicegen upgrade` renews it, `devicegen check` says if d
     @pytest.mark.no_device_scope                   the test handles devices itself
     (no marker)                                    once, on the CPU
 
-    pytest -m gpu              select by device: cpu, gpu, distributed
+    pytest -m gpu              select: cpu, gpu, distributed
     pytest --gpu-simulate 2    no GPU needed: CPU logical devices stand in for two GPUs
 """
 
@@ -19,11 +19,13 @@ import contextlib
 import copy
 import dataclasses
 import difflib
+import functools
 import inspect
 import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import shlex
 import subprocess
@@ -32,7 +34,7 @@ import tempfile
 import time
 import unittest
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 from xml.etree import ElementTree
 
@@ -45,17 +47,22 @@ MARKERS = (
     "gpu: runs on a GPU (each such test has this mark, to select with -m)",
     "distributed: runs in a strategy (each such test has this mark, to select with -m)",
 )
-MARKER_NAMES = ("run_on", "no_device_scope")
-DEVICES = {  # what run_on takes, and the device kind that it means
-    "cpu": "cpu",
-    "gpu": "gpu",
-    "distributed": "distributed",
-    "distributed strategy": "distributed",
+# Add a strategy of your own here: a name for run_on, and what makes it, of TensorFlow
+# and two logical devices. NCCL, the default, cannot join two halves of one card.
+STRATEGIES: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
+    "distributed": lambda tf, devices: tf.distribute.MirroredStrategy(
+        devices, tf.distribute.ReductionToOneDevice()
+    ),
 }
+# What run_on takes, and the device kind that it means: the name in the test's id.
+DEVICES = {name: name for name in ("cpu", "gpu", *STRATEGIES)}
+DEVICES["distributed strategy"] = "distributed"
+MARKER_NAMES = ("run_on", "no_device_scope")
 OPTIONS = {
     "--gpu-simulate": ("N", "run GPU and distributed tests on N simulated GPUs"),
     "--gpu-require": ("N", "fail when fewer than N GPUs can be used"),
     "--gpu-wait": ("S", "seconds to wait for a GPU that another run holds"),
+    "--gpu-strict": ("1", "fail a GPU test that does anything the GPU cannot do"),
     "--workers-per-gpu": ("K", "how many workers may share a GPU"),
 }
 
@@ -85,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if run.controller and not _is_controller(config.option):
         run.masked.undo()  # -n auto came to no workers, as with --pdb
         _take_card(config, config.option)
+    _number(config.option, "gpu_strict", 0)
     for line in MARKERS:
         if line not in config.getini("markers"):
             config.addinivalue_line("markers", line)
@@ -132,27 +140,39 @@ def _class_marks(cls: type) -> list[Any]:
     return [getattr(m, "mark", m) for m in marks if m.name in MARKER_NAMES]
 
 
+def _above_absl(function: Any) -> bool:
+    """Tell whether a marker stands above absl's decorators, which drop it."""
+    if hasattr(function, "__x_params_repr__") and not _class_marks(function):
+        with contextlib.suppress(OSError):  # there is no source
+            decorators = inspect.getsource(function).partition("def ")[0]
+            return bool(re.search(rf"@.*\b({'|'.join(MARKER_NAMES)})\b", decorators))
+    return False
+
+
 def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
     """Return the device kinds that the marker lists, in order; [] without a marker.
 
     Raises ValueError, with a message for the test's author, where the marker is wrong.
     """
+    if _above_absl(getattr(node, "obj", None)):
+        raise ValueError("run_on is lost above absl's parameters: write it below them")
     marks = _marks(node)
     if not marks:
         return []
     if len(marks) > 1:
         raise ValueError(f"{marks[0].name} and {marks[1].name} on one test: keep one")
-    args, kwargs = marks[0].args, marks[0].kwargs
-    if marks[0].name == "no_device_scope" and not args and not kwargs:
+    name, args, kwargs = marks[0].name, marks[0].args, marks[0].kwargs
+    if name == "no_device_scope" and not args and not kwargs:
         return ["none"]
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         args = args[0]
-    wrong = [arg for arg in args if not (isinstance(arg, str) and arg in DEVICES)]
-    kinds = [DEVICES[arg] for arg in args if arg not in wrong]
-    if kwargs or marks[0].name == "no_device_scope":
+    devices: dict[str, str] = DEVICES
+    wrong = [arg for arg in args if not (isinstance(arg, str) and arg in devices)]
+    kinds = [devices[arg] for arg in args if arg not in wrong]
+    if kwargs or name == "no_device_scope":
         fault = f"takes no {', '.join(map(repr, kwargs or args))}"
     elif wrong:
-        near = difflib.get_close_matches(str(wrong[0]).lower(), DEVICES, n=1)
+        near = difflib.get_close_matches(str(wrong[0]).lower(), devices, n=1)
         fault = f"unknown device {wrong[0]!r}{f', maybe {near[0]!r}?' if near else ''}"
     elif not kinds:
         fault = "no device is listed"
@@ -160,8 +180,7 @@ def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
         fault = f"a device is listed twice in {args!r}"
     else:
         return kinds
-    allowed = "'cpu', 'gpu', 'distributed strategy' (short: 'distributed')"
-    raise ValueError(f"{marks[0].name}: {fault}; run_on takes {allowed}")
+    raise ValueError(f"{name}: {fault}; it takes {', '.join(map(repr, DEVICES))}")
 
 
 def _kind(item: pytest.Item) -> str:
@@ -172,12 +191,17 @@ def _kind(item: pytest.Item) -> str:
     if kinds in ([], ["none"]):
         return (kinds or ["cpu"])[0]
     if kind not in kinds:  # an item that has no variants; a marker that came too late
-        kind = type(item).__name__
-        raise ValueError(f"run_on cannot act on a {kind} that was collected without it")
+        why = "its own parameter device_scope is in the way"
+        if not kind:
+            why = f"it came too late for this {type(item).__name__}, as in pytest.param"
+        raise ValueError(f"{_marks(item)[0].name} cannot act: {why}")
     return kind
 
 
 def _variant_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
+    for mark in node.iter_markers("parametrize"):
+        if "device_scope" in str(mark.args[:1]):  # pytest would stop at the second one
+            return []
     try:
         kinds = _listed_kinds(node)
     except ValueError:
@@ -192,7 +216,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("device_scope", kinds, ids=kinds, indirect=True)
 
 
-@pytest.hookimpl(hookwrapper=True)
+@pytest.hookimpl(hookwrapper=True, trylast=True)  # pytest-asyncio makes it a list
 def pytest_pycollect_makeitem() -> Generator[None, Any, None]:
     outcome = yield
     node = outcome.get_result()
@@ -253,29 +277,31 @@ def pytest_itemcollected(item: Any) -> None:
         kind = item.stash[KIND] = _kind(item)
     except ValueError:  # pytest_runtest_setup reports the marker
         return
-    if kind != "none":
-        item.add_marker(kind)  # so that `-m gpu` selects
+    plain = kind if kind in ("cpu", "gpu") else "distributed"
+    if kind != "none":  # so that `-m gpu` selects
+        item.add_marker(plain)
     assigned = item.config.stash[ASSIGNED]
-    no_gpu = LINUX and not (assigned.card or assigned.late)
+    bare = LINUX and not (assigned.card or assigned.late or "tensorflow" in sys.modules)
     function = getattr(item, "_fixtureinfo", None)
     unneeded = function and "device_scope" not in function.argnames
-    if kind == "cpu" and no_gpu and unneeded:
+    if kind == "cpu" and bare and unneeded:  # nothing to keep it from, or to take back
         names = [name for name in item.fixturenames if name != "device_scope"]
         item.fixturenames = names  # spares a quarter of what an empty test takes
 
 
 # ---- The split of a card, scopes, strategies ---------------------------------
 
-STRATEGY: pytest.StashKey[Any] = pytest.StashKey()  # the session's MirroredStrategy
+MADE: pytest.StashKey[dict[str, Any]] = pytest.StashKey()  # strategies, by name
+HOST = "/device:CPU:0"
 
 
 @dataclasses.dataclass(frozen=True)
 class DeviceScope:
     """The scope that a test runs in: what the fixture `device_scope` yields."""
 
-    kind: str  # "cpu", "gpu", "distributed" or "none"
+    kind: str  # "cpu", "gpu", "none" or a name in STRATEGIES, such as "distributed"
     devices: tuple[str, ...]  # logical device names, such as "/device:GPU:0"
-    strategy: Any = None  # the tf.distribute.Strategy that is entered, if distributed
+    strategy: Any = None  # the tf.distribute.Strategy that is entered, if there is one
     simulated: bool = False  # whether CPU logical devices stand in for a GPU's
 
 
@@ -289,6 +315,7 @@ def _split(assigned: Assignment, earlier: list[str]) -> Assignment:
         import tensorflow as tf
     except ImportError as error:
         return dataclasses.replace(assigned, problem=f"no TensorFlow: {error}")
+    _place(HOST)  # what is in no test's scope: imports, fixtures of wider scopes
     logical_device = tf.config.LogicalDeviceConfiguration
     if assigned.simulated:
         physical = tf.config.list_physical_devices("CPU")
@@ -319,39 +346,34 @@ def _split(assigned: Assignment, earlier: list[str]) -> Assignment:
 def _logical_devices(kind: str, assigned: Assignment) -> tuple[str, ...]:
     gpu, first = ("CPU", 1) if assigned.simulated else ("GPU", 0)
     halves = (f"/device:{gpu}:{first}", f"/device:{gpu}:{first + 1}")
-    kinds = {"cpu": ("/device:CPU:0",), "gpu": halves[:1], "distributed": halves}
-    return kinds.get(kind, ())
-
-
-def _strategy(item: pytest.Item, tf: Any, devices: tuple[str, ...]) -> Any:
-    stash = item.session.stash
-    if STRATEGY not in stash:  # NCCL, the default, cannot join two halves of one card
-        ops = tf.distribute.ReductionToOneDevice()
-        stash[STRATEGY] = tf.distribute.MirroredStrategy(devices, ops)
-    return stash[STRATEGY]
+    return {"none": (), "cpu": (HOST,), "gpu": halves[:1]}.get(kind, halves)
 
 
 @contextlib.contextmanager
 def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
     kind, assigned = item.stash[KIND], item.config.stash[ASSIGNED]
     devices = _logical_devices(kind, assigned)
-    tf: Any = sys.modules.get("tensorflow")  # None: there is no device but the CPU here
+    tf: Any = sys.modules.get("tensorflow")
     strategy: Any = None
     scope: Any = contextlib.nullcontext()
     if assigned.card and devices and not assigned.simulated:
         _start_runtime(item, tf)
-    if kind in ("gpu", "distributed"):
+    if kind not in ("cpu", "none"):
         found = [device.name for device in tf.config.list_logical_devices()]
         if not set(devices) <= set(found):
             lost = f"needs {', '.join(devices)}, but TensorFlow has {', '.join(found)}"
             pytest.fail(f"{item.nodeid} {lost}: was it split anew?", pytrace=False)
-    if kind == "distributed":
-        strategy = _strategy(item, tf, devices)
+    if kind in STRATEGIES:
+        made = item.session.stash.setdefault(MADE, {})
+        strategy = made[kind] = made.get(kind) or STRATEGIES[kind](tf, devices)
         scope = _strategy_scope(tf, strategy)
-    elif devices and tf and (assigned.card or tf.config.list_physical_devices("GPU")):
-        scope = tf.device(devices[0])  # starts the runtime: not where all is on the CPU
-    with scope:
+    place = "" if strategy or not devices else devices[0]  # in a strategy it places
+    if not assigned.card and not (tf and tf.config.list_physical_devices("GPU")):
+        place = ""  # all is on the CPU
+    with _isolated(item, place), scope:
         item.stash[SCOPED] = True
+        if kind == "gpu" and _number(item.config.option, "gpu_strict", 0):
+            tf.config.set_soft_device_placement(False)
         yield DeviceScope(kind, devices, strategy, assigned.simulated)
 
 
@@ -384,17 +406,29 @@ def _strategy_scope(tf: Any, strategy: Any, checked: bool = False) -> Iterator[N
         pytest.fail(f"{dropped}: what came after it ran undistributed", pytrace=False)
 
 
-def _distributed(session: pytest.Session, call: Any) -> Any:
-    """Return a test's function within the strategy, which set-up may have dropped."""
-    if inspect.iscoroutinefunction(call):
-        return call
-    tf, strategy = sys.modules["tensorflow"], session.stash[STRATEGY]
-    return _strategy_scope(tf, strategy, checked=True)(call)
+def _distributed(item: pytest.Item, call: Any) -> Any:
+    """Return a test's function within its strategy, which set-up may have dropped."""
+    strategy = item.session.stash[MADE][item.stash[KIND]]
+    within = _strategy_scope(sys.modules["tensorflow"], strategy, checked=True)
+    if not inspect.iscoroutinefunction(call):
+        return within(call)
+
+    @functools.wraps(call)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        with within:
+            return await call(*args, **kwargs)
+
+    return awaited
 
 
 # ---- The run of a test -------------------------------------------------------
 
 SCOPED: pytest.StashKey[bool] = pytest.StashKey()  # whether an item got its scope
+UNDER_STRATEGY = r"^$|(?i:strategy|merge_call|all_reduce)"  # what TensorFlow says
+EXPLANATION = """\
+This test runs in a tf.distribute strategy. The models, variables and optimizers that it
+uses have to be made there: in the test or in a fixture of function scope. It cannot be
+in a strategy of its own too: use device_scope.strategy, or mark it no_device_scope."""
 
 
 @pytest.fixture(autouse=True)
@@ -407,13 +441,15 @@ def device_scope(request: pytest.FixtureRequest) -> Iterator[DeviceScope]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[SCOPED] = False
+    _seed()
     item.stash[KIND] = problem = ""
     assigned = item.config.stash[ASSIGNED]
     try:
         item.stash[KIND] = _kind(item)
     except ValueError as error:
         problem = str(error)
-    if item.stash[KIND] in ("gpu", "distributed"):
+    needs_gpu = item.stash[KIND] not in ("", "cpu", "none")
+    if needs_gpu:
         problem = assigned.problem
         if not assigned.card and not problem:
             pytest.skip(assigned.reason)
@@ -423,19 +459,124 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
-    if item.stash[SCOPED] and item.stash[KIND] == "distributed":
+    if item.stash[SCOPED] and item.stash[KIND] in STRATEGIES:
         call = item.obj
-        item.obj = _distributed(item.session, call)
+        item.obj = _distributed(item, call)
         yield
         item.obj = call
     elif item.stash[SCOPED]:
         yield
-    elif item.stash[KIND] == "cpu":  # an item without fixtures, as some plugins' are
+    elif item.stash[KIND] in ("cpu", "none"):  # an item without fixtures, as of plugins
         with _entered(item):
             yield
     else:
         hidden = f"another fixture device_scope hides the one in {__file__}"
         pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, None]:
+    outcome = yield
+    said = str(call.excinfo.value) if call.excinfo else "none"
+    if item.stash.get(KIND, "") in STRATEGIES and re.search(UNDER_STRATEGY, said):
+        outcome.get_result().sections.append(("device scope", EXPLANATION))
+
+
+# ---- Isolation: what a test changes does not reach the next ------------------
+
+SEED = 0
+SEEDERS = (
+    "numpy.random.seed",
+    "tensorflow.random.set_seed",
+    "keras.utils.set_random_seed",
+    "tf_keras.utils.set_random_seed",
+)
+POLICY = ("_global_policy", "set_global_policy", None)  # of Keras 2
+TRACKER = "keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER"  # of Keras 3
+CONFIG = "tensorflow.config"
+SETTINGS = (  # where a setting is, what reads it, what sets it, its value at first
+    (CONFIG, "functions_run_eagerly", "run_functions_eagerly", False),
+    (CONFIG, "get_soft_device_placement", "set_soft_device_placement", True),
+    ("keras.backend", "floatx", "set_floatx", "float32"),
+    ("tf_keras.backend", "floatx", "set_floatx", "float32"),
+    ("keras.mixed_precision.policy", *POLICY),
+    ("keras.src.mixed_precision.policy", *POLICY),
+    ("tf_keras.src.mixed_precision.policy", *POLICY),
+    (TRACKER, "dtype_policy", "", None),
+)
+
+
+def _find(path: str) -> Any:
+    """Return what a dotted path names, None where that is not imported or not there."""
+    found: Any = sys.modules.get(path.partition(".")[0])
+    for name in path.split(".")[1:]:
+        found = getattr(found, name, None)
+    return found
+
+
+def _values() -> list[Any]:
+    if "tensorflow" not in sys.modules:
+        return [row[-1] for row in SETTINGS]
+    found = [_find(f"{path}.{reader}") for path, reader, _, _ in SETTINGS]
+    values = [value() if callable(value) else value for value in found]
+    return [row[-1] if value is None else value for row, value in zip(SETTINGS, values)]
+
+
+def _seed() -> None:
+    """Let a test draw the same numbers alone, in any order, on any worker."""
+    random.seed(SEED)
+    if "numpy" in sys.modules:  # else there is no TensorFlow either
+        for path in SEEDERS:
+            (_find(path) or int)(SEED)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_fixture_setup(fixturedef: Any) -> Generator[None, None, None]:
+    yield
+    if fixturedef.scope != "function":  # what comes next draws as if it had been there
+        _seed()
+
+
+def _place(device: Any) -> Any:
+    """Put eager ops on a device, by name or spec, "" for none; return the spec before.
+
+    As tf.device does, which starts TensorFlow's runtime; no public function does not.
+    Nothing is done, and None returned, where TensorFlow is not imported.
+    """
+    eager: Any = sys.modules.get("tensorflow.python.eager.context")
+    if not eager:
+        return None
+    context, new = eager.context(), device
+    if isinstance(device, str):
+        new = f"/job:localhost/replica:0/task:0{device}" if device else ""
+        new = sys.modules["tensorflow"].DeviceSpec.from_string(new)
+    before = context.device_spec
+    context._set_device(new.to_string(), new)
+    return before
+
+
+@contextlib.contextmanager
+def _isolated(item: pytest.Item, device: str) -> Iterator[None]:
+    """Give a test its seeds and its device; undo what it leaves behind."""
+    values, before, left = _values(), _place(device), []
+    has_strategy = _find("tensorflow.distribute.has_strategy")
+    held = has_strategy and has_strategy()  # by a fixture of a wider scope
+    try:
+        yield
+    finally:
+        for (path, reader, setter, _), now, value in zip(SETTINGS, _values(), values):
+            if now != value:
+                put = _find(f"{path}.{setter}")
+                put(value) if put else setattr(_find(path), reader, value)
+        now = _place(before or "")  # what is imported by now may not have been before
+        _, _, place = now.to_string().rpartition("/task:0") if now else ("", "", device)
+        if place != device:
+            left.append("tf.device")
+        if has_strategy and has_strategy() and not held:
+            _find("tensorflow.compat.v1.reset_default_graph")()
+            left.append("a strategy's scope")
+    if left:
+        pytest.fail(f"{item.nodeid} left open: {', '.join(left)}", pytrace=False)
 
 
 # ---- The GPUs of this machine ------------------------------------------------
@@ -800,8 +941,9 @@ class Run:
         # A remote worker does not wait: another one of this run may have the card.
         self.patience = 0 if self.remote else _number(options, "gpu_wait", 600)
         self.workers_per_gpu = max(1, _number(options, "workers_per_gpu", 1))
-        only_cpu = re.fullmatch(r"\s*cpu(\s+and\s(?!.*\bor\b).*)?", options.markexpr)
-        self.needs_none = bool(only_cpu) and not self.require
+        only_cpu = r"\s*cpu(\s+and\s(?!.*\bor\b).*)?"
+        needs_none = re.fullmatch(only_cpu, options.markexpr) and not self.require
+        self.needs_none = bool(needs_none)
         self.caller = dict(os.environ)  # the environment, with the caller's own mask
         if CALLERS_MASK in os.environ:
             for name in MASKS:
@@ -1166,7 +1308,8 @@ class DeviceScheduling:
             key = keys.get(self.config.option.dist, (kind == "cpu", path))
             places.setdefault(key, len(places) if self.whole else kind == "cpu")
             self.keys.append(key)
-            self.ranks.append(KINDS.index(kind))
+            # Any strategy is as the one that is always there.
+            self.ranks.append(KINDS.index(kind) if kind in KINDS else 0)
         items = sorted(range(len(self.ids)), key=lambda item: places[self.keys[item]])
         self._put_back(list(itertools.chain(*self._in_order(self._split(items)))))
 
@@ -1316,7 +1459,8 @@ def pytest_devices_node_collection_finished(node: Any, ids: list[str]) -> None:
 
 def _guess(nodeid: str) -> list[str]:
     """Return a label for an id without one: a wrong one costs time, no more."""
-    device = re.search(r"\[(gpu|distributed)[]-]", nodeid)
+    names = "|".join(map(re.escape, ("gpu", *STRATEGIES)))
+    device = re.search(rf"\[({names})[]-]", nodeid)
     return [device[1] if device else "cpu", "", nodeid.rpartition("@")[2]]
 
 
@@ -1411,7 +1555,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             if category != "skipped":
                 who = node.gateway.id if node else "this process"
                 ran.add((said["device"], who, report.nodeid))
-            elif said["gpu"] == "none" and said["device"] in ("gpu", "distributed"):
+            elif said["gpu"] == "none" and said["device"] in ("gpu", *STRATEGIES):
                 wanting += 1
             elif said["gpu"] == "none" and re.search("(?i)gpu|cuda", why):
                 own_checks.add(report.nodeid)

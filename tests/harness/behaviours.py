@@ -385,6 +385,16 @@ def wrong_markers_are_errors(harness: str, python: Path) -> None:
             assert "distributed" in run.pytest.text(nodeid), (nodeid, str(run))
 
 
+def wrong_markers_are_errors_with_workers_too(harness: str, python: Path) -> None:
+    """The same outcomes and the same words; a collection error would differ."""
+    alone = wrong_run(harness, python)
+    run = run_harness(harness, python, WRONG, "-n2")
+
+    assert run.outcomes == alone.outcomes, run
+    for nodeid in GIVEN:
+        assert alone.pytest.text(nodeid) in run.pytest.text(nodeid), (nodeid, str(run))
+
+
 # ---- Processes, masks, cards -----------------------------------------------------------------
 
 # Five files, so that every worker of three is given one under --dist load and loadfile alike.
@@ -627,7 +637,8 @@ def halves_of_a_real_card_are_asked_for(harness: str, python: Path) -> None:
     asked = [entry["name"] for entry in run.diary if entry["event"] == "device"]
 
     assert run.pytest.counts == {"passed": 3}, run
-    assert asked == ["/device:CPU:0", "/device:GPU:0"], run
+    between = "/device:CPU:0"
+    assert asked == [between, "/device:CPU:0", between, "/device:GPU:0", between, "", between], run
     strategy = run.noted("strategy")[None]
     assert strategy["devices"] == ["/device:GPU:0", "/device:GPU:1"], run
     assert strategy["ops"] == "ReductionToOneDevice", run
@@ -739,9 +750,8 @@ def unlisted_gpus_get_no_test(harness: str, python: Path) -> None:
     env = {"FAKE_GPUS": "1"}
     run = run_harness(harness, python, {"test_cpu.py": test, **FAKE_TENSORFLOW}, env=env)
 
-    assert [entry["name"] for entry in run.diary if entry["event"] == "device"] == [
-        "/device:CPU:0"
-    ], run
+    asked = [entry["name"] for entry in run.diary if entry["event"] == "device"]
+    assert asked == ["/device:CPU:0", ""], run
 
 
 def project_imports_stay_the_projects(harness: str, python: Path) -> None:
@@ -775,6 +785,7 @@ WITHOUT_WORKERS = (
     unlisted_gpus_get_no_test,
 )
 WITH_WORKERS = (
+    wrong_markers_are_errors_with_workers_too,
     auto_with_pdb_runs_in_one_process,
     auto_may_be_no_workers,
     project_imports_stay_the_projects,

@@ -64,6 +64,8 @@ def _list_logical(kind=None):
 
 
 config = SimpleNamespace(
+    functions_run_eagerly=lambda: False,
+    run_functions_eagerly=lambda value: None,
     LogicalDeviceConfiguration=lambda memory_limit=None: SimpleNamespace(
         memory_limit=memory_limit
     ),
@@ -90,13 +92,34 @@ distribute = SimpleNamespace(
     MirroredStrategy=_MirroredStrategy,
     ReductionToOneDevice=lambda: "ReductionToOneDevice",
     get_strategy=lambda: _strategies[-1],
+    has_strategy=lambda: _strategies[-1] is not None,
 )
 
 
-def device(name):
-    """Return a context that places nothing."""
-    _note("device", name=name)
-    return contextlib.nullcontext(name)
+class DeviceSpec:
+    """The name of a device, unread."""
+
+    def __init__(self, name=""):
+        self.name = name
+
+    from_string = classmethod(lambda cls, name: cls(name))
+
+    def to_string(self):
+        return self.name
+
+
+class _Context:
+    """The eager context: where it is told to place."""
+
+    device_spec = DeviceSpec()
+
+    def _set_device(self, name, spec):
+        self.device_spec = spec
+        _note("device", name=name.rpartition("/task:0")[2])
+
+
+_context = _Context()
+sys.modules["tensorflow.python.eager.context"] = SimpleNamespace(context=lambda: _context)
 
 
 def _importer():

@@ -18,6 +18,15 @@ from kit.harness import VARIANTS, render_harness
 Behaviour = Callable[[str, Path], None]
 
 
+# Modules of behaviours that run real TensorFlow.
+WITH_TENSORFLOW = (
+    "harness.placement_behaviours",
+    "harness.shapes_behaviours",
+    "harness.isolation_behaviours",
+    "harness.strategy_behaviours",
+)
+
+
 class StaleMutant(Exception):
     """The text that a mutant replaces is not in the harness, or not just once."""
 
@@ -35,7 +44,7 @@ class Mutant:
     def environment(self) -> str:
         if self.killer in WITH_PLUGINS:
             return "plugins"
-        return "tf-2.21" if self.killer in p.PLACEMENT else "pytest-9"
+        return "tf-2.21" if self.killer.__module__ in WITH_TENSORFLOW else "pytest-9"
 
     @property
     def slow(self) -> bool:
@@ -67,8 +76,8 @@ MARKERS = [
     mutant(
         "devices are sorted",
         b.each_listed_device_is_an_item,
-        "kinds = [DEVICES[arg] for arg in args if arg not in wrong]",
-        "kinds = sorted(DEVICES[arg] for arg in args if arg not in wrong)",
+        "kinds = [devices[arg] for arg in args if arg not in wrong]",
+        "kinds = sorted(devices[arg] for arg in args if arg not in wrong)",
     ),
     mutant(
         "tests without a marker are multiplied",
@@ -109,13 +118,13 @@ MARKERS = [
     mutant(
         "plain mark is missing",
         b.plain_marks_select,
-        "item.add_marker(kind)",
+        "item.add_marker(plain)",
         "pass",
     ),
     mutant(
         "plain mark of the first listed device only",
         b.plain_marks_select,
-        "item.add_marker(kind)",
+        "item.add_marker(plain)",
         'item.add_marker((_listed_kinds(item) or ["cpu"])[0])',
     ),
     mutant(
@@ -139,8 +148,9 @@ MARKERS = [
     mutant(
         "device may be listed twice",
         b.wrong_markers_are_errors,
-        "        return kinds\n    allowed",
-        "        return kinds\n    if 'twice' in fault:\n        return kinds[:1]\n    allowed",
+        '        return kinds\n    raise ValueError(f"{name}: {fault};',
+        "        return kinds\n    if 'twice' in fault:\n        return kinds[:1]\n"
+        '    raise ValueError(f"{name}: {fault};',
     ),
     mutant(
         "both markers at once: the first counts",
@@ -151,20 +161,27 @@ MARKERS = [
     mutant(
         "keyword is ignored",
         b.wrong_markers_are_errors,
-        "    if kwargs or marks[0]",
-        "    if marks[0]",
+        "    if kwargs or name ==",
+        "    if name ==",
     ),
     mutant(
         "no_device_scope may have arguments",
         b.wrong_markers_are_errors,
-        'if marks[0].name == "no_device_scope" and not args and not kwargs:',
-        'if marks[0].name == "no_device_scope":',
+        'if name == "no_device_scope" and not args and not kwargs:',
+        'if name == "no_device_scope":',
     ),
     mutant(
         "wrong marker is a skip",
         b.wrong_markers_are_errors,
         'pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)',
         'pytest.skip(f"{item.nodeid}: {problem}")',
+    ),
+    mutant(
+        "wrong marker is a skip on a worker",
+        b.wrong_markers_are_errors_with_workers_too,
+        'pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)',
+        'fail = pytest.skip if "PYTEST_XDIST_WORKER" in os.environ else pytest.fail\n'
+        '        fail(f"{item.nodeid}: {problem}")',
     ),
     mutant(
         "wrong marker does not name its test",
@@ -197,8 +214,8 @@ WITHOUT_A_GPU = [
     mutant(
         "CPU tests are skipped too",
         b.gpu_tests_are_skipped_with_a_reason,
-        '    if item.stash[KIND] in ("gpu", "distributed"):\n        problem',
-        '    if item.stash[KIND] in ("cpu", "gpu", "distributed"):\n        problem',
+        'needs_gpu = item.stash[KIND] not in ("", "cpu", "none")',
+        'needs_gpu = item.stash[KIND] not in ("", "none")',
     ),
     mutant(
         "ids depend on the machine",
@@ -211,8 +228,8 @@ WITHOUT_A_GPU = [
     mutant(
         "halves of a card are joined by NCCL",
         b.halves_of_a_real_card_are_asked_for,
-        "MirroredStrategy(devices, ops)",
-        "MirroredStrategy(devices)",
+        "devices, tf.distribute.ReductionToOneDevice()",
+        "devices",
     ),
     mutant(
         "gpu is the second half of a real card",
@@ -290,8 +307,8 @@ WITHOUT_A_GPU = [
     mutant(
         "GPU that nobody listed gets the unmarked tests",
         b.unlisted_gpus_get_no_test,
-        '(assigned.card or tf.config.list_physical_devices("GPU"))',
-        "assigned.card",
+        'not (tf and tf.config.list_physical_devices("GPU"))',
+        "True",
     ),
     mutant(
         "hidden device_scope passes silently",
@@ -489,14 +506,14 @@ PLACEMENT = [
     mutant(
         "no scope for gpu",
         p.gpu_tests_are_on_the_gpu,
-        "    elif devices and tf and (",
-        '    elif devices and tf and kind == "cpu" and (',
+        'place = "" if strategy or not devices else devices[0]',
+        'place = HOST if kind == "cpu" else ""',
     ),
     mutant(
         "no scope for cpu",
         p.cpu_tests_are_on_the_cpu,
-        "    elif devices and tf and (",
-        '    elif devices and tf and kind == "gpu" and (',
+        'place = "" if strategy or not devices else devices[0]',
+        'place = devices[0] if kind == "gpu" else ""',
     ),
     mutant(
         "gpu is the CPU",
@@ -511,16 +528,20 @@ PLACEMENT = [
         '"gpu": halves[1:]',
     ),
     mutant(
-        "scope is not left",
+        "test without a scope has the one before's",
         p.scopes_are_left,
-        "    with scope:\n        item",
-        "    scope.__enter__()\n    with contextlib.nullcontext():\n        item",
+        "values, before, left = _values(), _place(device), []",
+        "values, before, left = _values(), device and _place(device), []",
+        'now = _place(before or "")',
+        'now = _place(device) if before else ""',
     ),
     mutant(
         "strategy is not left",
         p.scopes_are_left,
         "            scope.__exit__(None, None, None)",
         "            pass",
+        "        if has_strategy and has_strategy() and not held:\n",
+        "        if not has_strategy:\n",
     ),
     mutant(
         "strategy is not entered",
@@ -531,14 +552,14 @@ PLACEMENT = [
     mutant(
         "strategy over one device",
         p.distributed_tests_are_in_a_strategy,
-        "MirroredStrategy(devices, ops)",
-        "MirroredStrategy(devices[:1], ops)",
+        "        devices, tf.distribute.ReductionToOneDevice()\n",
+        "        devices[:1], tf.distribute.ReductionToOneDevice()\n",
     ),
     mutant(
         "strategy over the CPU and one half",
         p.distributed_tests_are_in_a_strategy,
-        "MirroredStrategy(devices, ops)",
-        'MirroredStrategy(["/device:CPU:0", devices[0]], ops)',
+        "        devices, tf.distribute.ReductionToOneDevice()\n",
+        '        ["/device:CPU:0", devices[0]], tf.distribute.ReductionToOneDevice()\n',
     ),
     mutant(
         "TestCase methods run in no scope",
@@ -553,20 +574,20 @@ PLACEMENT = [
     mutant(
         "strategy is entered before a TestCase's setUp",
         p.test_cases_are_in_their_scopes,
-        "item.obj = _distributed(item.session, call)",
-        "item.obj = call if isinstance(item, _Variant) else _distributed(item.session, call)",
+        "item.obj = _distributed(item, call)",
+        "item.obj = call if isinstance(item, _Variant) else _distributed(item, call)",
     ),
     mutant(
         "strategy that a fixture dropped stays away",
         p.strategy_survives_the_projects_fixtures,
-        "item.obj = _distributed(item.session, call)",
-        "item.obj = _distributed(item.session, call) if isinstance(item, _Variant) else call",
+        "item.obj = _distributed(item, call)",
+        "item.obj = _distributed(item, call) if isinstance(item, _Variant) else call",
     ),
     mutant(
         "fixtures run outside the strategy",
         p.strategy_survives_the_projects_fixtures,
-        "scope = _strategy_scope(tf, strategy)\n",
-        "assert strategy\n",
+        "        scope = _strategy_scope(tf, strategy)\n",
+        "        assert strategy\n",
     ),
     mutant(
         "strategy that a fixture's end drops is held against the test",
@@ -577,14 +598,28 @@ PLACEMENT = [
     mutant(
         "strategy that a test drops is not missed",
         p.dropped_strategy_is_an_error,
-        "checked=True)(call)",
-        "checked=False)(call)",
+        "strategy, checked=True)\n",
+        "strategy, checked=False)\n",
+    ),
+    mutant(
+        "scope that a test leaves open stays",
+        p.scope_that_a_test_leaves_open_ends_with_it,
+        "        if place != device:\n            left.append",
+        "        if place != device:\n            _place(now)\n            left.append",
+    ),
+    mutant(
+        "scope that a test leaves open is not missed",
+        p.scope_that_a_test_leaves_open_ends_with_it,
+        '            left.append("tf.device")\n',
+        "            pass\n",
     ),
     mutant(
         "an unmarked test starts the runtime before its set-up",
         p.runtime_is_not_started_without_a_card,
-        '(assigned.card or tf.config.list_physical_devices("GPU"))',
-        "(assigned.card or True)",
+        "    values, before, left = _values(),",
+        '    tf = sys.modules.get("tensorflow")\n'
+        "    if tf:\n        tf.config.list_logical_devices()\n"
+        "    values, before, left = _values(),",
     ),
     mutant(
         "TestCase variant runs under its item's name",

@@ -395,8 +395,11 @@ def scope_that_a_test_leaves_open_ends_with_it(harness: str, python: Path) -> No
         @pytest.mark.run_on(["gpu"])
         def test_culprit(): tf.device("/CPU:2").__enter__()
 
+        @pytest.fixture(scope="module")
+        def outside(): return seen()["scope"]
+
         @pytest.mark.no_device_scope
-        def test_next(): assert seen()["scope"] == ""
+        def test_next(outside): assert (outside, seen()["scope"]) == ("CPU:0", "")
     """
     run = run_harness(harness, python, {**SEEN, "test_open.py": test}, "--gpu-simulate=1")
 
@@ -406,8 +409,8 @@ def scope_that_a_test_leaves_open_ends_with_it(harness: str, python: Path) -> No
     }, run
 
 
-FAULTS = (scope_that_a_test_leaves_open_ends_with_it,)
 PLACEMENT = (
+    scope_that_a_test_leaves_open_ends_with_it,
     cpu_tests_are_on_the_cpu,
     gpu_tests_are_on_the_gpu,
     distributed_tests_are_in_a_strategy,

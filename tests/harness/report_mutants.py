@@ -107,7 +107,7 @@ SECTION = [
     mutant(
         "distributed tests want no GPU",
         r.tests_are_counted_by_worker,
-        'said["device"] in ("gpu", "distributed"):\n                wanting',
+        'said["device"] in ("gpu", *STRATEGIES):\n                wanting',
         'said["device"] == "gpu":\n                wanting',
     ),
     mutant(
@@ -131,14 +131,14 @@ SECTION = [
     mutant(
         "own check counts as a want",
         r.own_gpu_checks_are_named,
-        'elif said["gpu"] == "none" and said["device"] in ("gpu", "distributed"):',
+        'elif said["gpu"] == "none" and said["device"] in ("gpu", *STRATEGIES):',
         'elif why.startswith("needs a GPU"):',
     ),
     mutant(
         "GPU that TensorFlow does not see is not wanting",
         r.gpu_that_tensorflow_does_not_see_is_wanting,
-        'elif said["gpu"] == "none" and said["device"] in ("gpu", "distributed"):',
-        'elif why.startswith("needs a GPU") and said["device"] in ("gpu", "distributed"):',
+        'elif said["gpu"] == "none" and said["device"] in ("gpu", *STRATEGIES):',
+        'elif why.startswith("needs a GPU") and said["device"] in ("gpu", *STRATEGIES):',
     ),
     mutant(
         "own checks are named where there is no GPU",

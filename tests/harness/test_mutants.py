@@ -20,10 +20,12 @@ import pytest
 from harness.behaviours import WITHOUT_TENSORFLOW
 from harness.discovery_behaviours import DISCOVERY
 from harness.discovery_mutants import DISCOVERY_MUTANTS
+from harness.isolation_behaviours import ISOLATED
 from harness.lease_behaviours import LEASE
 from harness.lease_mutants import LEASE_MUTANTS
 from harness.mutants import MUTANTS as OTHER_MUTANTS
 from harness.mutants import Mutant
+from harness.names_behaviours import ALIASED, RENAMED
 from harness.placement_behaviours import PLACEMENT
 from harness.report_behaviours import REPORT
 from harness.report_mutants import REPORT_MUTANTS
@@ -32,11 +34,15 @@ from harness.rocm_mutants import ROCM_MUTANTS
 from harness.scheduling_behaviours import SCHEDULING
 from harness.scheduling_mutants import SCHEDULING_MUTANTS
 from harness.scheduling_properties import ALL_PROPERTIES
+from harness.shape_mutants import SHAPE_MUTANTS
+from harness.shapes_behaviours import SHAPED
+from harness.strategy_behaviours import STRATEGIC
 from kit import clean_environ, environment
 
 Verdict = Callable[[Mutant], "str | None"]
 MUTANTS = (
     *OTHER_MUTANTS,
+    *SHAPE_MUTANTS,
     *DISCOVERY_MUTANTS,
     *LEASE_MUTANTS,
     *REPORT_MUTANTS,
@@ -111,5 +117,6 @@ def test_every_behaviour_kills_a_mutant() -> None:
     """A behaviour that no mutant breaks may be one that cannot fail."""
     behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *REPORT, *ROCM}
     behaviours |= {*SCHEDULING, *ALL_PROPERTIES}
+    behaviours |= {*SHAPED, *ISOLATED, *STRATEGIC, *ALIASED, *RENAMED}
 
     assert behaviours <= {mutant.killer for mutant in MUTANTS}

@@ -32,6 +32,9 @@ REQUIREMENTS = {
         "pytest-randomly==4.*",
         "pytest-rerunfailures==16.*",
     ),
+    "plugins-9": ("pytest==9.2.*", "pytest-asyncio==1.*", "anyio==4.*"),
+    "plugins-8": ("pytest==8.3.5", "pytest-asyncio==0.26.*", "anyio==4.*", "pytest-subtests"),
+    "plugins-7": ("pytest==7.4.4", "pytest-asyncio==0.23.*", "anyio==4.*", "pytest-subtests"),
 }
 TENSORFLOWS = ("tf-2.21", "tf-2.15", "tf-2.12")
 PYTESTS = ("pytest-9", "pytest-8", "pytest-7")

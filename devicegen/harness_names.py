@@ -1,0 +1,114 @@
+"""The names that a harness goes by: the usual ones, or others where the project has those.
+
+Those to choose from are as long as the usual ones, so that no line of the harness grows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from devicegen.facts.taken_names import TakenNames
+
+T = TypeVar("T")
+
+FIXTURES = ("device_scope", "marked_scope", "device_entry")
+OPTIONS = ("gpu-simulate", "gpu-require", "gpu-wait", "gpu-strict", "workers-per-gpu")
+OPTION_WORDS = ("gpu", "dev", "tfg")
+MARKERS = (
+    ("run_on", "no_device_scope"),
+    ("on_dev", "in_no_dev_scope"),
+    ("run_at", "at_no_dev_scope"),
+)
+PLAIN_MARKERS = ("cpu", "gpu", "distributed")
+PLAIN_PREFIXES = ("", "on_", "at_")
+
+
+@dataclass(frozen=True)
+class HarnessNames:
+    """The fixture, what options have for "gpu", the two markers, what begins the plain ones."""
+
+    fixture: str = FIXTURES[0]
+    option_word: str = OPTION_WORDS[0]
+    run_on: str = MARKERS[0][0]
+    no_device_scope: str = MARKERS[0][1]
+    plain_prefix: str = PLAIN_PREFIXES[0]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options, each with its dashes."""
+        return tuple(f"--{name.replace('gpu', self.option_word)}" for name in OPTIONS)
+
+    def renamed(self, text: str) -> str:
+        """Return a rendered text with the usual names exchanged for these, as whole words.
+
+        The plain markers are left to the templates, for ``gpu`` is a word in its own right.
+        """
+        usual = HarnessNames()
+        pairs = [
+            (usual.fixture, self.fixture),
+            (usual.run_on, self.run_on),
+            (usual.no_device_scope, self.no_device_scope),
+        ]
+        for old, new in zip(usual.options, self.options, strict=True):
+            pairs += [(old, new), (_attribute(old), _attribute(new))]
+        for old, new in pairs:
+            if old != new:
+                text = re.sub(rf"(?<![\w-]){re.escape(old)}(?![\w-])", new, text)
+        return text
+
+
+def choose_names(
+    taken: TakenNames, marker_lines: Sequence[str]
+) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
+    """Choose names that are free; return for others than the usual, by subject, names and why.
+
+    ``marker_lines`` are as devicegen writes them: a marker that is registered in just those words
+    is ours, and so are ``run_on`` and ``no_device_scope`` where they are used and not registered.
+    """
+    foreign = {
+        name: where
+        for name, (line, where) in taken.markers.items()
+        if line not in marker_lines and (line or name not in MARKERS[0])
+    }
+    run_on, no_device_scope = _free(MARKERS, lambda pair: pair, foreign)
+    names = HarnessNames(
+        _free(FIXTURES, lambda name: (name,), taken.fixtures),
+        _free(OPTION_WORDS, lambda word: HarnessNames(option_word=word).options, taken.options),
+        run_on,
+        no_device_scope,
+        _free(PLAIN_PREFIXES, lambda prefix: [prefix + name for name in PLAIN_MARKERS], foreign),
+    )
+    usual = HarnessNames()
+    plain = [names.plain_prefix + name for name in PLAIN_MARKERS]
+    changes = {
+        "fixture's name": ([usual.fixture], [names.fixture], taken.fixtures),
+        "options' names": (usual.options, names.options, taken.options),
+        "markers' names": (MARKERS[0], [run_on, no_device_scope], foreign),
+        "plain markers": (PLAIN_MARKERS, plain, foreign),
+    }
+    said = {}
+    for subject, (all_old, new, there) in changes.items():
+        old = next((name for name in all_old if name in there), None)
+        if old is not None:
+            hint = (
+                f"; --marker-alias {old}=run_on:{old} takes it over"
+                if there is foreign and old in PLAIN_MARKERS
+                else ""
+            )
+            said[subject] = ", ".join(new), f"{old} is there already ({there[old]}){hint}"
+    return names, said
+
+
+def _free(
+    candidates: Sequence[T], names: Callable[[T], Iterable[str]], taken: Container[str]
+) -> T:
+    """Return the first candidate none of whose names is taken; the last where all have one."""
+    free = (each for each in candidates if not any(name in taken for name in names(each)))
+    return next(free, candidates[-1])
+
+
+def _attribute(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
