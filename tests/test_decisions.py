@@ -540,7 +540,7 @@ def test_every_answer_has_a_reason(tmp_path: Path) -> None:
     decisions = decided(tmp_path)
 
     assert all(each.subject and each.answer and each.reason for each in decisions.listed)
-    assert len({each.subject for each in decisions.listed}) == len(decisions.listed) == 11
+    assert len({each.subject for each in decisions.listed}) == len(decisions.listed) == 13
 
 
 def test_a_folder_whose_name_is_no_text_is_not_written_to(tmp_path: Path) -> None:

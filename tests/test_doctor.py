@@ -55,6 +55,35 @@ def test_an_active_harness(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_other_names(tmp_path: Path) -> None:
+    """Where the project has had the usual names, and a marker that stands for one of ours."""
+    taken = """
+        import pytest
+
+        def pytest_addoption(parser):
+            parser.addoption("--gpu-simulate")
+
+        def pytest_configure(config):
+            config.addinivalue_line("markers", "run_on: on which database")
+            config.addinivalue_line("markers", "gpu: slow")
+
+        @pytest.fixture
+        def device_scope():
+            return None
+    """
+    test = TEST.replace("mark.run_on", "mark.on_dev").replace("mark.no_device_scope", "mark.own")
+    write_tree(tmp_path, {**FILES, "plugin.py": taken, "tests/test_a.py": test})
+    done = run("init", tmp_path, "--marker-alias=own=no_device_scope")
+    assert done.code == 0, done
+
+    done = examine(tmp_path)
+
+    assert (done.code, done.stderr) == (0, ""), done
+    assert "options      known: --dev-simulate\n" in done.stdout
+    assert "items        2 cpu, 1 gpu, 1 distributed, 1 none\n" in done.stdout
+
+
+@pytest.mark.slow
 def test_without_xdist_and_with_an_older_pytest(tmp_path: Path) -> None:
     write_tree(tmp_path, FILES)
     assert run("init", tmp_path).code == 0

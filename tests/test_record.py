@@ -52,7 +52,14 @@ def refusal(top: Path, record: str | bytes) -> str:
 
 
 def test_reads_what_was_written(tmp_path: Path) -> None:
-    answers = Answers(False, 512, None, True, ("one_device",), ("a=run_on", "b=run_on:gpu"), False)
+    answers = Answers(
+        xdist=False,
+        memory_limit_mb=512,
+        rocm=True,
+        strategies=("one_device",),
+        marker_aliases=("a=run_on", "b=run_on:gpu"),
+        seeds=False,
+    )
     names = HarnessNames("marked_scope", plain_prefix="on_")
     record = Record("0.1", answers, {HARNESS: "x = 'é'\n"}, "setup.cfg", names=names)
     files = record.texts()

@@ -6,11 +6,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from devicegen import __version__
 from devicegen.competing import EARLY, WORDS
 from devicegen.console import say
 from devicegen.facts.details import gather_details
 from devicegen.facts.repository import RepoFacts, gather_facts
 from devicegen.facts.runners import Runners
+from devicegen.record import read_record
 from devicegen.target_pytest import TargetAnswer, ask_collection, ask_mapping, find_python
 
 SHOWN = 10
@@ -23,7 +25,8 @@ def doctor(path: Path, *, python: str | None, workers: int) -> int:
     """
     facts = gather_facts(path)
     interpreter, why = find_python(facts.top, python)
-    answer = ask_collection(interpreter, facts.top)
+    record = read_record(facts.top, __version__)
+    answer = ask_collection(interpreter, facts.top, record)
     runners = gather_details(facts.top, ()).runners
     say(f"python       {interpreter}  ({why})")
     problems = list(_problems(facts, answer))

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from devicegen.facts.conftests import BLOCK_BEGIN, BLOCK_END
 from devicegen.facts.pytest_config import PytestConfig, marker_name
 from devicegen.facts.source_tree import Location, SourceTree
 
@@ -36,7 +37,7 @@ def taken_names(tree: SourceTree, config: PytestConfig, harnesses: Sequence[str]
         markers[marker_name(line)] = (line, Location(config.path or "", config.line))
     used: dict[str, tuple[str, Location]] = {}
     for path in tree.mentioning(*WORDS):
-        if path in harnesses or (module := _parsed(tree.text(path))) is None:
+        if path in harnesses or (module := _parsed(_owners(tree.text(path)))) is None:
             continue
         for kind, name, number in _names(module):
             where = Location(path, number)
@@ -50,6 +51,16 @@ def taken_names(tree: SourceTree, config: PytestConfig, harnesses: Sequence[str]
                 case _:
                     used.setdefault(name, ("", where))
     return TakenNames(fixtures, options, used | markers)
+
+
+def _owners(text: str | None) -> str | None:
+    """Blank the block of devicegen's that a conftest of the project's may hold."""
+    begin = BLOCK_BEGIN.search(text) if text is not None else None
+    end = BLOCK_END.search(text, begin.end()) if text is not None and begin else None
+    if text is None or begin is None or end is None:
+        return text
+    block = text[begin.start() : end.end()]
+    return text[: begin.start()] + "\n" * block.count("\n") + text[end.end() :]
 
 
 def _parsed(text: str | None) -> ast.Module | None:
