@@ -52,6 +52,13 @@ Rocm = Annotated[
         help="Find AMD's GPUs too. [default: where tensorflow-rocm is required]",
     ),
 ]
+Bazel = Annotated[
+    bool | None,
+    typer.Option(
+        "--bazel/--no-bazel",
+        help="Write a py_test main and honour Bazel's shards. [default: where py_test is used]",
+    ),
+]
 ConfigEdit = Annotated[
     bool | None,
     typer.Option(
@@ -85,12 +92,13 @@ def _init(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
+    bazel: Bazel = None,
     config_edit: ConfigEdit = None,
 ) -> None:
     from devicegen.commands.init import init
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm)
+    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, bazel)
     raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 
@@ -102,12 +110,13 @@ def _upgrade(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
+    bazel: Bazel = None,
     config_edit: ConfigEdit = None,
 ) -> None:
     from devicegen.commands.upgrade import upgrade
     from devicegen.record import Answers
 
-    answers = Answers(xdist, memory_limit_mb, config_edit, rocm)
+    answers = Answers(xdist, memory_limit_mb, config_edit, rocm, bazel)
     raise typer.Exit(upgrade(path, answers, dry_run=dry_run, diff=diff))
 
 

@@ -8,10 +8,11 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS
 from devicegen.facts.pytest_config import ALWAYS_IN_FORCE
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
-from devicegen.record import Answers, Record
+from devicegen.record import HARNESS, Answers, Record
 
 # The lowest Python that the harness is made for; its syntax runs on older ones too.
 HARNESS_PYTHON = (3, 9)
@@ -41,7 +42,8 @@ class Decision:
 class Decisions:
     """Every answer that rendering and writing need; ``listed`` holds them with their reasons.
 
-    ``registry`` is the configuration file that the marker lines go into, None for none.
+    ``registry`` is the configuration file that the marker lines go into, None for none; ``main``
+    is the ``py_test`` main of a Bazel repository, None where there is no need of one.
     """
 
     conftest: str
@@ -51,6 +53,7 @@ class Decisions:
     memory_limit_mb: int | None
     rocm: bool
     listed: tuple[Decision, ...]
+    main: str | None = None
 
 
 def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisions:
@@ -66,6 +69,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
     xdist, xdist_why = _xdist(facts, answers)
     limit, limit_why = _memory_limit(answers)
     rocm, rocm_why = _rocm(facts, answers)
+    main, bazel = _bazel(facts, answers, conftest, record)
     return Decisions(
         conftest=conftest,
         registry=registry,
@@ -73,6 +77,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
         xdist=xdist,
         memory_limit_mb=limit,
         rocm=rocm,
+        main=main,
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
             Decision("framework", "TensorFlow", _tensorflow_why(facts)),
@@ -82,6 +87,7 @@ def decide(facts: RepoFacts, answers: Answers, record: Record | None) -> Decisio
             Decision("pytest-xdist", "mapped" if xdist else "left out", xdist_why),
             Decision("memory limit", f"{limit} MB" if limit else "fitted to the card", limit_why),
             Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
+            *bazel,
             Decision("Python", _python(facts), _python_why(facts)),
         ),
     )
@@ -114,8 +120,8 @@ def _place(facts: RepoFacts, record: Record | None) -> tuple[str, str]:
     without arguments, for one that holds a testpath:
     https://docs.pytest.org/en/stable/how-to/writing_plugins.html (discovery order at startup)
     """
-    if record and record.paths:
-        return record.paths[0], "where the record says it is"
+    if record and record.harness:
+        return record.harness, "where the record says it is"
     levels = _levels(facts)
     for path in levels:
         if path in facts.harnesses:
@@ -206,6 +212,23 @@ def _rocm(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
     if facts.rocm:
         return True, f"tensorflow-rocm is required{_places(facts.rocm)}"
     return False, "tensorflow-rocm is not required here; --rocm finds them all the same"
+
+
+def _bazel(
+    facts: RepoFacts, answers: Answers, conftest: str, record: Record | None
+) -> tuple[str | None, tuple[Decision, ...]]:
+    """Return the path of the ``py_test`` main, beside the harness, and what is said of it."""
+    found = _places(facts.bazel.py_tests)
+    if answers.bazel is False:
+        return None, (Decision("Bazel", "left out", f"--no-bazel{found}"),)
+    if not answers.bazel and not found:
+        return None, ()
+    folder = conftest.removesuffix(HARNESS)
+    owned = set(facts.bazel.own_mains) - set(record.paths if record else ())
+    main = next(folder + name for name in MAINS if folder + name not in owned)
+    why = "--bazel" if answers.bazel else f"py_test is used{found}"
+    others = f"; {folder}{MAINS[0]} is the project's own" if folder + MAINS[0] in owned else ""
+    return main, (Decision("Bazel", main, f"{why}{others}"),)
 
 
 def _python(facts: RepoFacts) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devicegen import __version__
@@ -10,8 +11,8 @@ from devicegen.change_set import ChangeSet, plan_changes
 from devicegen.decisions import Decisions, decide
 from devicegen.errors import DevicegenError
 from devicegen.facts.repository import RepoFacts, gather_facts
-from devicegen.record import Answers, Record, read_record
-from devicegen.rendering import render_conftest
+from devicegen.record import Answers, Record, pristine_path, read_record
+from devicegen.rendering import render_texts
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,14 @@ def make_plan(path: Path, answers: Answers, *, needs_record: bool = False) -> Pl
     if record is not None:
         answers = answers.merged_with(record.answers)
     decisions = decide(facts, answers, record)
-    texts = {decisions.conftest: render_conftest(decisions, __version__)}
+    texts = render_texts(decisions, __version__)
     new_record = Record(__version__, answers, texts, decisions.registry)
     change_set = plan_changes(facts.top, texts, decisions, facts.pytest_config, record, new_record)
-    return Plan(facts, record, decisions, change_set)
+    notes = (*_left_over(record, texts), *change_set.notes)
+    return Plan(facts, record, decisions, replace(change_set, notes=notes))
+
+
+def _left_over(record: Record | None, texts: dict[str, str]) -> Iterator[str]:
+    for path in record.paths if record is not None else ():
+        if path not in texts:
+            yield f"{path}: is not needed any more; delete it, and {pristine_path(path)}"

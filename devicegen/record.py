@@ -18,6 +18,7 @@ from typing import TypeVar
 from packaging.version import InvalidVersion, Version
 
 from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS
 from devicegen.facts.repository import RECORD
 from devicegen.templates_folder import environment
 
@@ -40,6 +41,7 @@ class Answers:
     memory_limit_mb: int | None = None
     config_edit: bool | None = None
     rocm: bool | None = None
+    bazel: bool | None = None
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
@@ -66,6 +68,11 @@ class Record:
     def paths(self) -> tuple[str, ...]:
         """The paths that we own."""
         return (*self.pristine, *self.unusable)
+
+    @property
+    def harness(self) -> str | None:
+        """The path of the harness; None where a hand has taken it out of the record."""
+        return next((path for path in self.paths if PurePosixPath(path).name == HARNESS), None)
 
     def texts(self) -> dict[str, str]:
         """Return the record's own files, path to text, ``record.toml`` last."""
@@ -116,12 +123,13 @@ def read_record(top: Path, tool_version: str) -> Record | None:
     if registry is not None:
         _refuse_outside(registry)
     files = _typed(table, "files", dict)
-    if len(files) > 1:
+    names = [PurePosixPath(path).name for path in files]
+    if names.count(HARNESS) > 1:
         raise DevicegenError(f"{RECORD}: 'files' names more than one harness; {REMEDY}")
     pristine, unusable = {}, {}
     for path, recorded in files.items():
         _refuse_outside(path)
-        if PurePosixPath(path).name != HARNESS:
+        if PurePosixPath(path).name not in (HARNESS, *MAINS):
             raise DevicegenError(f"{RECORD}: files.{path!r} is no {HARNESS}; {REMEDY}")
         try:
             pristine[path] = _pristine(top, path, recorded)
@@ -182,7 +190,13 @@ def _refuse_outside(path: str) -> None:
 
 
 def _answers(table: Mapping[str, object]) -> Answers:
-    kinds = {"xdist": bool, "memory_limit_mb": int, "config_edit": bool, "rocm": bool}
+    kinds = {
+        "xdist": bool,
+        "memory_limit_mb": int,
+        "config_edit": bool,
+        "rocm": bool,
+        "bazel": bool,
+    }
     for name, value in table.items():
         if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")

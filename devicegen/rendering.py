@@ -33,5 +33,21 @@ def render_conftest(decisions: Decisions, version: str) -> str:
             xdist=decisions.xdist,
             memory_limit_mb=decisions.memory_limit_mb,
             rocm=decisions.rocm,
+            bazel=decisions.main is not None,
         )
     )
+
+
+def render_texts(decisions: Decisions, version: str) -> dict[str, str]:
+    """Return all that is written as it is rendered: path -> text, the harness first."""
+    texts = {decisions.conftest: render_conftest(decisions, version)}
+    if decisions.main is not None:
+        texts[decisions.main] = render_main(decisions, version)
+    return texts
+
+
+def render_main(decisions: Decisions, version: str) -> str:
+    r"""Return the text of the ``py_test`` main, with ``\n`` line endings."""
+    template = environment().get_template("pytest_main.py.j2")
+    depth = (decisions.main or "").count("/")
+    return template.render(version=version, conftest=decisions.conftest, depth=depth)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from devicegen.bazel_text import bazel_text
 from devicegen.change_set import Action, ChangeSet
 from devicegen.console import say, warn
 from devicegen.decisions import Decisions
@@ -41,3 +42,14 @@ def print_refused(change_set: ChangeSet) -> None:
     """Print the files that stand in the way and why, to stderr."""
     for change in change_set.refused:
         warn(f"{change.path}: {change.reason}")
+
+
+def print_runner_lines(plan: Plan) -> None:
+    """Print what the project's own runners need, which devicegen does not write: exact lines."""
+    for gap in plan.facts.tox:
+        say(f"\n{gap}")
+        for line in gap.lines:
+            say(line)
+    text = bazel_text(plan.facts, plan.decisions)
+    if text and not plan.facts.bazel.uses:
+        say(f"\n{text}")

@@ -14,6 +14,7 @@ from devicegen.reporting import (
     print_diff,
     print_notes,
     print_refused,
+    print_runner_lines,
 )
 
 
@@ -47,4 +48,6 @@ def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
         say("Nothing to do: the harness is here and current.")
     elif not (diff or dry_run):
         say("\nDone. Commit these files, then try: pytest --gpu-simulate 2")
+    if not diff:
+        print_runner_lines(plan)
     return 0

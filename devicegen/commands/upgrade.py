@@ -8,7 +8,13 @@ from devicegen.apply import apply_changes
 from devicegen.console import say
 from devicegen.planning import make_plan
 from devicegen.record import Answers
-from devicegen.reporting import print_changes, print_diff, print_notes, print_refused
+from devicegen.reporting import (
+    print_changes,
+    print_diff,
+    print_notes,
+    print_refused,
+    print_runner_lines,
+)
 
 
 def upgrade(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
@@ -30,4 +36,6 @@ def upgrade(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
         apply_changes(plan.facts.top, changes)
     if not changes.written:
         say("Nothing to do: the harness is current.")
+    elif not diff:
+        print_runner_lines(plan)
     return 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS, NO_BAZEL, BazelFacts, read_bazel
 from devicegen.facts.pytest_config import PytestConfig, read_pytest_config
 from devicegen.facts.pytest_modules import list_test_files
 from devicegen.facts.requirements import PythonFloor, read_requirements
@@ -17,6 +19,7 @@ from devicegen.facts.tensorflow_use import (
     tensorflow_imports,
     tensorflow_versions,
 )
+from devicegen.facts.tox_environments import ToxGap, tox_gaps
 from devicegen.facts.xdist_use import xdist_mentions
 
 RECORD = ".devicegen/record.toml"
@@ -32,7 +35,7 @@ class RepoFacts:
 
     Paths are posix and relative to ``top``. ``top_reason`` says in words why ``top`` is the
     top; ``harnesses`` are those of the ``conftests`` that devicegen wrote; ``problems`` are
-    lines about files that could not be read.
+    lines about files that could not be read; ``tox`` is what the tox configuration lacks.
     """
 
     top: Path
@@ -47,6 +50,8 @@ class RepoFacts:
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
     problems: tuple[str, ...]
+    bazel: BazelFacts = NO_BAZEL
+    tox: tuple[ToxGap, ...] = ()
 
 
 def find_top(path: Path) -> tuple[Path, str]:
@@ -86,12 +91,20 @@ def gather_facts(path: Path) -> RepoFacts:
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
         problems=_problems(config, requirements.problems),
+        bazel=read_bazel(tree, _mains_of_ours(tree)),
+        tox=tox_gaps(tree),
     )
 
 
 def is_harness(text: str) -> bool:
-    """Tell whether devicegen wrote this conftest, by the line in its docstring that says so."""
+    """Tell whether devicegen wrote this file, by the line in its docstring that says so."""
     return HARNESS_LINE.search(text) is not None
+
+
+def _mains_of_ours(tree: SourceTree) -> Iterator[str]:
+    for path in tree.python_files():
+        if path.split("/")[-1] in MAINS and is_harness(tree.text(path) or ""):
+            yield path
 
 
 def _problems(config: PytestConfig, others: tuple[str, ...]) -> tuple[str, ...]:
