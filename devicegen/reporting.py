@@ -51,5 +51,5 @@ def print_runner_lines(plan: Plan) -> None:
         for line in gap.lines:
             say(line)
     text = bazel_text(plan.facts, plan.decisions)
-    if text and not plan.facts.bazel.uses:
+    if text and not plan.facts.bazel.exports:
         say(f"\n{text}")

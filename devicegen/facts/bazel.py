@@ -19,6 +19,7 @@ MAINS = (MAIN, f"device_{MAIN}")
 PY_TEST = re.compile(r"^[ \t]*\w*py(?:test|type)?_(?:\w+_)?test[ \t]*\(", re.MULTILINE)
 LOAD = re.compile(r"^load\(\s*\"([^\"]+)\"[^)]*?\"py_test\"[^)]*\)", re.MULTILINE)
 
+EXPORTS = re.compile(rf"exports_files\([^)]*{re.escape(MAIN)}")
 LOADS_LIBRARY = re.compile(r"^load\([^)]*\"py_library\"[^)]*\)", re.MULTILINE)
 
 
@@ -31,7 +32,7 @@ class BazelFacts:
     is the path from Bazel's workspace to the repository's top, "" where they are the same, else
     with a slash at its end. ``loads_library`` are the BUILD files that load ``py_library``;
     ``own_mains`` are files of the project under a name of ``MAINS``;
-    ``uses`` are the BUILD files that mention such a name.
+    ``exports`` are the BUILD files that export such a file.
     """
 
     py_tests: tuple[Location, ...] = ()
@@ -40,7 +41,7 @@ class BazelFacts:
     prefix: str = ""
     loads_library: tuple[str, ...] = ()
     own_mains: tuple[str, ...] = ()
-    uses: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
 
     def build_file(self, path: str) -> str:
         """Return the BUILD file of the package that ``path`` lies in.
@@ -83,7 +84,7 @@ def read_bazel(tree: SourceTree, ours: Iterable[str]) -> BazelFacts:
         prefix=_prefix(tree.top),
         loads_library=tuple(p for p, text in texts.items() if LOADS_LIBRARY.search(text)),
         own_mains=tuple(sorted(mains - set(ours))),
-        uses=tuple(path for path, text in texts.items() if MAIN in text),
+        exports=tuple(path for path, text in texts.items() if EXPORTS.search(text)),
     )
 
 
