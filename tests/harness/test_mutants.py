@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.bazel_behaviours import BAZEL
+from harness.bazel_mutants import BAZEL_MUTANTS
 from harness.behaviours import WITHOUT_TENSORFLOW
 from harness.discovery_behaviours import DISCOVERY
 from harness.discovery_mutants import DISCOVERY_MUTANTS
@@ -32,7 +34,8 @@ from harness.rocm_mutants import ROCM_MUTANTS
 from kit import clean_environ, environment
 
 Verdict = Callable[[Mutant], "str | None"]
-MUTANTS = (*OTHER_MUTANTS, *DISCOVERY_MUTANTS, *LEASE_MUTANTS, *REPORT_MUTANTS, *ROCM_MUTANTS)
+MUTANTS = (*OTHER_MUTANTS, *DISCOVERY_MUTANTS, *LEASE_MUTANTS, *REPORT_MUTANTS, *ROCM_MUTANTS,
+           *BAZEL_MUTANTS)  # fmt: skip
 
 
 def mutant_param(mutant: Mutant) -> object:
@@ -99,6 +102,6 @@ def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
 
 def test_every_behaviour_kills_a_mutant() -> None:
     """A behaviour that no mutant breaks may be one that cannot fail."""
-    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *REPORT, *ROCM}
+    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *REPORT, *ROCM, *BAZEL}
 
     assert behaviours <= {mutant.killer for mutant in MUTANTS}

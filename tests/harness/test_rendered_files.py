@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from kit import clean_environ
-from kit.harness import COMBINATIONS, VARIANTS, render_harness
+from kit.harness import COMBINATIONS, VARIANTS, render_bazel_main, render_harness
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 REFRESH = "REFRESH_GOLDEN=1 python -m pytest tests/harness/test_rendered_files.py -k golden"
@@ -38,6 +38,7 @@ BUDGETS = {
     "The GPUs of this machine": 80,
     "Which process gets which card": 90,  # the lease will be in it
     "Report": 45,
+    "Under Bazel: shards": 35,
 }
 CORE_BUDGET = 450
 TOTAL_BUDGET = 700
@@ -81,6 +82,8 @@ def rendered_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for name, answers in COMBINATIONS.items():
         files.append(folder / f"conftest_{re.sub(r'[^a-zA-Z0-9]', '_', name)}.py")
         files[-1].write_bytes(render_harness(**answers).encode())
+    files.append(folder / "pytest_main.py")
+    files[-1].write_bytes(render_bazel_main().encode())
     return files
 
 
@@ -119,6 +122,13 @@ def test_syntax_and_imports(combination: str) -> None:
 
     assert at_import <= {*sys.stdlib_module_names, "pytest"}
     assert anywhere <= {*sys.stdlib_module_names, "pytest", "tensorflow"}
+
+
+def test_the_main_of_bazel_imports_pytest_late() -> None:
+    """It first keeps Python from writing bytecode beside what it imports."""
+    tree = ast.parse(render_bazel_main(), feature_version=PYTHON_FLOOR)
+
+    assert {name for node in tree.body for name in imported(node)} <= {*sys.stdlib_module_names}
 
 
 def imported(node: ast.AST) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from devicegen.decisions import Decisions
-from devicegen.rendering import render_conftest
+from devicegen.rendering import render_conftest, render_main
 from kit.trees import write_tree
 
 VERSION = "0.0.0"  # in the header of what is rendered here, so that a release changes no text
@@ -28,6 +28,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "logical_device_api": ("stable", "experimental"),
     "memory_limit_mb": (None, 2048),
     "rocm": (False, True),
+    "main": (None, "pytest_main.py"),
 }
 # The usual harness, and it with one decision changed: these have golden files.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -36,6 +37,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "experimental_api": {"logical_device_api": "experimental"},
     "memory_limit": {"memory_limit_mb": 2048},
     "rocm": {"rocm": True},
+    "bazel": {"main": "pytest_main.py"},
 }
 # Every combination of answers: these are linted, type-checked and counted.
 COMBINATIONS: dict[str, dict[str, Any]] = {
@@ -47,6 +49,11 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
 def render_harness(decisions: Decisions = USUAL, /, **overrides: Any) -> str:
     """Return the text of the harness for ``decisions``, with fields of it overridden."""
     return render_conftest(replace(decisions, **overrides), VERSION)
+
+
+def render_bazel_main(path: str = "pytest_main.py") -> str:
+    """Return the text of the ``py_test`` main at ``path``."""
+    return render_main(replace(USUAL, main=path), VERSION)
 
 
 def harness_project(
