@@ -15,4 +15,5 @@ Place = tuple[str, Location, tuple[str, ...]]
 
 def runs_pytest(command: str) -> bool:
     """Tell whether a command line runs pytest, and does not just install it."""
+    command = command.lstrip("-! ")  # tox's marks for "may fail"
     return bool(PYTEST.search(command)) and not INSTALLS.search(command)

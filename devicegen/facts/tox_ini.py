@@ -31,11 +31,8 @@ class ToxIni:
         """Return the names of all environments, in order."""
         listed = self._value(self.core, "env_list", "envlist") or ""
         names = [name for line in re.split(r"\n", listed) for name in _expanded(line)]
+        names = names or self._factors()
         names += [name for name in self.sections if not name.startswith(".")]
-        for key in self.file.keys(BASE):  # `tox -e tests`, for a line `tests: pytest`
-            for line in (self.file.value(BASE, key) or "").splitlines():
-                if match := FACTORS.fullmatch(line.strip()):
-                    names += [name for name in _expanded(match[1]) if "!" not in name]
         return list(dict.fromkeys(names)) or ["py"]
 
     def runs_pytest(self, name: str) -> bool:
@@ -44,9 +41,10 @@ class ToxIni:
         return any(runs_pytest(line) for key in keys for line in self._lines(name, *key))
 
     def passed(self, name: str) -> list[str]:
-        """Return the patterns of ``pass_env``."""
+        """Return the patterns of ``pass_env``: commas count in tox 4, on the key's own line."""
         lines = self._lines(name, "pass_env", "passenv")
-        return [word for line in lines for word in re.split(r"[\s,]+", line) if word]
+        lines = lines[0].split(",") if len(lines) == 1 else lines
+        return [word for line in lines for word in line.split()]
 
     def given(self, name: str) -> list[str]:
         """Return the variables that ``set_env`` sets."""
@@ -61,7 +59,12 @@ class ToxIni:
         """Return where they are to be added, in words and as a line, and the lines."""
         lines = tuple(f"    {name}" for name in variables)
         for key in ("pass_env", "passenv"):
-            if self.file.value(section, key) is not None:
+            value = self.file.value(section, key)
+            if value is not None and "," in value and "\n" not in value:
+                kept = tuple(f"    {name.strip()}" for name in value.split(","))
+                place = f"in place of the line `{key} = {value}`"
+                return place, self._where(section, key), (f"{key} =", *kept, *lines)
+            if value is not None:
                 return f"below `{key}` of [{section}]", self._where(section, key), lines
         newer = re.search(
             r"^(?:env_list|min_version|set_env|\w+_env)[ \t]*=", self.file.text, re.M
@@ -70,6 +73,13 @@ class ToxIni:
         if section in self.file.sections():
             return f"to [{section}]", self._where(section), lines
         return "this section", Location(self.file.path, self.offset + 1), (f"[{section}]", *lines)
+
+    def _factors(self) -> list[str]:
+        """Return names that conditions hold for: ``tox -e unit``, for ``unit: pytest``."""
+        values = [self.file.value(BASE, key) or "" for key in self.file.keys(BASE)]
+        lines = [line.strip() for value in values for line in value.splitlines()]
+        found = [match[1] for line in lines if (match := FACTORS.fullmatch(line))]
+        return [name for each in found for name in _expanded(each) if "!" not in name]
 
     def _where(self, section: str, key: str | None = None) -> Location:
         found = self.file.where(section, key) if key else self.file.header(section)

@@ -36,6 +36,7 @@ def rule(name: str, file: str, *more: str) -> str:
         f'srcs = ["{file}", "//protocol/tests:pytest_main.py"]',
         'main = "//protocol/tests:pytest_main.py"',
         f'args = ["$(location {file})"]',
+        "legacy_create_init = 0",
         'deps = ["//protocol/tests:conftest", "//protocol:libraries"]',
         *more,
     ]
