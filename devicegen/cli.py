@@ -59,6 +59,10 @@ Bazel = Annotated[
         help="Write a py_test main and honour Bazel's shards. [default: where py_test is used]",
     ),
 ]
+CiSnippet = Annotated[
+    bool,
+    typer.Option("--ci-snippet", help="Print a GitHub Actions workflow, write nothing."),
+]
 ConfigEdit = Annotated[
     bool | None,
     typer.Option(
@@ -94,11 +98,14 @@ def _init(
     rocm: Rocm = None,
     bazel: Bazel = None,
     config_edit: ConfigEdit = None,
+    ci_snippet: CiSnippet = False,
 ) -> None:
-    from devicegen.commands.init import init
+    from devicegen.commands.init import init, print_ci_snippet
     from devicegen.record import Answers
 
     answers = Answers(xdist, memory_limit_mb, config_edit, rocm, bazel)
+    if ci_snippet:
+        raise typer.Exit(print_ci_snippet(path, answers))
     raise typer.Exit(init(path, answers, dry_run=dry_run, diff=diff))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from devicegen.apply import apply_changes
+from devicegen.ci_text import ci_text
 from devicegen.console import say, warn
 from devicegen.planning import make_plan
 from devicegen.record import Answers
@@ -50,4 +51,11 @@ def init(path: Path, answers: Answers, *, dry_run: bool, diff: bool) -> int:
         say("\nDone. Commit these files, then try: pytest --gpu-simulate 2")
     if not diff:
         print_runner_lines(plan)
+    return 0
+
+
+def print_ci_snippet(path: Path, answers: Answers) -> int:
+    """Print a workflow for the repository at ``path``, before or after ``init``; return 0."""
+    plan = make_plan(path, answers)
+    say(ci_text(plan.facts, plan.decisions))
     return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from devicegen.errors import DevicegenError
 from devicegen.facts.bazel import MAINS, NO_BAZEL, BazelFacts, read_bazel
+from devicegen.facts.installation import install_words
 from devicegen.facts.pytest_config import PytestConfig, read_pytest_config
 from devicegen.facts.pytest_modules import list_test_files
 from devicegen.facts.requirements import PythonFloor, read_requirements
@@ -35,7 +36,8 @@ class RepoFacts:
 
     Paths are posix and relative to ``top``. ``top_reason`` says in words why ``top`` is the
     top; ``harnesses`` are those of the ``conftests`` that devicegen wrote; ``problems`` are
-    lines about files that could not be read; ``tox`` is what the tox configuration lacks.
+    lines about files that could not be read; ``tox`` is what the tox configuration lacks;
+    ``installed_by`` are the arguments of ``pip install`` for it and its tests.
     """
 
     top: Path
@@ -52,6 +54,7 @@ class RepoFacts:
     problems: tuple[str, ...]
     bazel: BazelFacts = NO_BAZEL
     tox: tuple[ToxGap, ...] = ()
+    installed_by: tuple[str, ...] = ()
 
 
 def find_top(path: Path) -> tuple[Path, str]:
@@ -93,6 +96,7 @@ def gather_facts(path: Path) -> RepoFacts:
         problems=_problems(config, requirements.problems),
         bazel=read_bazel(tree, _mains_of_ours(tree)),
         tox=tox_gaps(tree),
+        installed_by=install_words(tree, requirements),
     )
 
 
