@@ -16,7 +16,7 @@ MAIN = "pytest_main.py"
 # What our main is called: the first of these that is not the project's own file.
 MAINS = (MAIN, f"device_{MAIN}")
 # py_test itself and the macros that projects put around it: tf_py_test, pytype_strict_test.
-PY_TEST = re.compile(r"^[ \t]*\w*py(?:test|type)?_(?:\w+_)?test[ \t]*\(", re.MULTILINE)
+PY_TEST = re.compile(r"^[ \t\[]*\w*py(?:test|type)?_(?:\w+_)?test[ \t]*\(", re.MULTILINE)
 LOAD = re.compile(r"^load\(\s*\"([^\"]+)\"[^)]*?\"py_test\"[^)]*\)", re.MULTILINE)
 
 EXPORTS = re.compile(rf"exports_files\([^)]*{re.escape(MAIN)}")

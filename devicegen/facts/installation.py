@@ -6,6 +6,7 @@ import re
 
 from devicegen.facts.requirement_record import Requirements
 from devicegen.facts.source_tree import SourceTree
+from devicegen.facts.tensorflow_use import TENSORFLOW_DISTRIBUTIONS
 
 PROJECT = re.compile(r"^\[(?:project|build-system|tool\.poetry)\]", re.MULTILINE)
 METADATA = re.compile(r"^\[metadata\]", re.MULTILINE)
@@ -47,7 +48,7 @@ def install_words(tree: SourceTree, requirements: Requirements) -> tuple[str, ..
 
 
 def _spellings(name: str) -> tuple[str, ...]:
-    return (name, "tensorflow-cpu", "tensorflow-gpu") if name == "tensorflow" else (name,)
+    return TENSORFLOW_DISTRIBUTIONS if name == "tensorflow" else (name,)
 
 
 def _is_project(tree: SourceTree) -> bool:

@@ -40,7 +40,10 @@ def environment(name: str) -> Path:
 
     The first call on a machine installs it, which takes a second or two without TensorFlow and
     a minute with it. Workers of pytest-xdist may ask at once: one makes it, the others wait.
+    ``KIT_PYTHON`` names an interpreter that stands for all of them: see ``tox.ini``.
     """
+    if "KIT_PYTHON" in os.environ:
+        return Path(os.environ["KIT_PYTHON"])
     requirements = REQUIREMENTS[name]
     folder = ENVIRONMENTS / name
     stamp = folder / "complete"
