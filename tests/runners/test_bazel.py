@@ -185,6 +185,16 @@ def test_filter(bazel: Workspace, protocol: None) -> None:
     assert [case.get("name") for case in ET.parse(report).iter("testcase")] == ["test_gpu[gpu-1]"]
 
 
+def test_folders_without_a_sandbox(bazel: Workspace, protocol: None) -> None:
+    """There runfiles are the ones that stay, and lie below links to the sources."""
+    done = bazel.test(
+        environment("pytest-9"), "//protocol/tests:test_folders", *ALL, SIMULATED,
+        "--spawn_strategy=local", "--test_env=DIARY=/dev/null",
+    )  # fmt: skip
+
+    assert verdicts(done) == {"test_folders": "PASSED"}, done.stdout
+
+
 def test_filter_that_selects_nothing(bazel: Workspace, protocol: None) -> None:
     """A typo is no success, in shards neither."""
     done = bazel.test(
