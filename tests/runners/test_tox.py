@@ -13,6 +13,7 @@ from devicegen.facts.source_tree import SourceTree
 from devicegen.facts.tox_environments import NEEDED, tox_gaps
 from facts.tox_cases import CASES, Case, add_lines
 from kit import environment, write_tree
+from kit.environments import REPOSITORY
 from kit.processes import run_process
 
 pytestmark = pytest.mark.slow
@@ -105,3 +106,14 @@ def test_tox_passes_what_the_facts_say(case: Case, version: int, answers: Answer
 
     assert before == case.lacks
     assert after == dict.fromkeys(case.lacks, ()), text
+
+
+def test_the_matrix_of_this_project() -> None:
+    """Every Python, pytest and TensorFlow that is promised is in it, and xdist's absence."""
+    done = run_process([environment("runners"), "-m", "tox", "-l"], REPOSITORY)
+    names = [name.partition("-") for name in done.stdout.split()]
+
+    assert {python for python, _, _ in names} == {f"py3{minor}" for minor in range(9, 15)}
+    assert {rest for _, _, rest in names} == {
+        "pytest7", "pytest8", "pytest9", "noxdist", *(f"tf2.{minor}" for minor in range(12, 22))
+    }  # fmt: skip
