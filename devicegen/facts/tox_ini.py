@@ -66,9 +66,7 @@ class ToxIni:
                 return place, self._where(section, key), (f"{key} =", *kept, *lines)
             if value is not None:
                 return f"below `{key}` of [{section}]", self._where(section, key), lines
-        newer = re.search(
-            r"^(?:env_list|min_version|set_env|\w+_env)[ \t]*=", self.file.text, re.M
-        )
+        newer = NEWER.search(self.file.text)
         lines = (f"{'pass_env' if newer else 'passenv'} =", *lines)
         if section in self.file.sections():
             return f"to [{section}]", self._where(section), lines
