@@ -93,6 +93,26 @@ registry = "pyproject.toml" # .*
     )
 
 
+@pytest.mark.parametrize(
+    ("option", "line", "answers"),
+    [
+        (None, "found too  (tensorflow-rocm is required (requirements.txt:1))", ""),
+        ("--rocm", "found too  (--rocm)", "rocm = true\n"),
+        ("--no-rocm", "left out  (--no-rocm)", "rocm = false\n"),
+    ],
+)
+def test_amd_gpus(tmp_path: Path, option: str | None, line: str, answers: str) -> None:
+    write_tree(tmp_path, {**LIBRARY, "requirements.txt": "tensorflow-rocm\n"})
+
+    done = run("init", tmp_path, *([option] if option else []))
+
+    assert re.search(rf"^AMD GPUs +{re.escape(line)}$", done.stdout, re.MULTILINE)
+    tree = read_tree(tmp_path)
+    assert (b"ROCR_VISIBLE_DEVICES" in tree[HARNESS]) == line.startswith("found")
+    given = tree[RECORD].decode().partition("[answers]")[2].partition("[files]")[0]
+    assert given.partition("\n")[2].strip() == answers.strip()
+
+
 def test_a_second_init_says_so_and_touches_nothing(tmp_path: Path) -> None:
     write_tree(tmp_path, LIBRARY)
     run("init", tmp_path)

@@ -270,8 +270,8 @@ GIVING_BACK = [
     mutant(
         "card is given back that an item needs",
         b.a_card_in_use_is_not_given_back,
-        'needed = not set(kinds.values()) <= {"cpu"}\n',
-        'needed = not set(kinds.values()) <= {"cpu", "none"}\n',
+        'needed = not set(kinds.values()) <= {"cpu"}',
+        'needed = not set(kinds.values()) <= {"cpu", "none"}',
     ),
     mutant(
         "card is given back that the runtime has",

@@ -315,8 +315,8 @@ PROCESSES = [
     mutant(
         "worker without a card has no mask",
         b.each_worker_has_its_own_card,
-        '        if sys.platform.startswith("linux"):',
-        '        if sys.platform.startswith("linux") and self.card:',
+        "        if LINUX:\n            card =",
+        "        if LINUX and self.card:\n            card =",
     ),
     mutant(
         "worker beyond the cards shares the first",

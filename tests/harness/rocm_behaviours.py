@@ -1,8 +1,8 @@
 """What the harness for ``tensorflow-rocm`` makes of AMD's cards.
 
-The stand-in is a folder in place of what the kernel's driver shows, ``KFD_NODES``: a folder a
-node with ``properties`` and ``mem_banks``. Of rules, where they are written: ``rocm.py.j2``.
-Behaviours are explained in ``behaviours.py``.
+The stand-ins are folders in place of what the kernel's driver shows: ``KFD_NODES``, a folder a
+node with ``properties`` and ``mem_banks``, and ``DRM_NODES``, with the memory in use. Where the
+rules are written: ``rocm.py.j2``. Behaviours are explained in ``behaviours.py``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from harness.discovery_behaviours import PROJECT
 from kit.nvidia_smi import Card, cards
 
 NODES_FOLDER = "/sys/class/kfd/kfd/topology/nodes"
+DRM_FOLDER = "/sys/class/drm"
 ROCR, HIP, CUDA = MASKS = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
 PROBE = {
     "rocm_probe.py": f"""
@@ -44,7 +45,7 @@ NONE = ["-1", "-1", "-1"]
 
 
 def card(unique: int = 0) -> str:
-    return f"cpu_cores_count 0\nsimd_count 416\nmem_banks_count 1\nunique_id {unique}\n"
+    return f"cpu_cores_count 0\nsimd_count 416\ndrm_render_minor 128\nunique_id {unique}\n"
 
 
 FOUR = [CPU, *map(card, IDS)]
@@ -56,6 +57,7 @@ def rocm_run(
     *args: str,
     nodes: Sequence[str | None] = FOUR,
     banks: Mapping[str, str] | None = None,
+    used_mib: int | None = None,
     first: int = 0,
     files: Mapping[str, str | bytes] = PROJECT,
     smi: list[Card] | None = None,
@@ -63,12 +65,17 @@ def rocm_run(
 ) -> HarnessRun:
     """Run pytest where the kernel's driver shows ``nodes``, numbered from ``first``.
 
-    ``banks`` are the memory banks of each: name -> properties.
+    ``banks`` are the memory banks of each: name -> properties; ``used_mib`` is used of them.
     """
     with tempfile.TemporaryDirectory() as name:
+        drm = Path(name, "drm")
+        if used_mib is not None:
+            (drm / "renderD128" / "device").mkdir(parents=True)
+            file = drm / "renderD128" / "device" / "mem_info_vram_used"
+            file.write_text(f"{used_mib << 20}\n")
         for number, properties in enumerate(nodes, start=first):
-            node = Path(name, str(number))
-            node.mkdir()
+            node = Path(name, "nodes", str(number))
+            node.mkdir(parents=True)
             if properties is UNREADABLE:
                 (node / "properties").mkdir()  # whoever the tests run as
             else:
@@ -77,7 +84,7 @@ def rocm_run(
                 (node / "mem_banks" / bank).mkdir(parents=True)
                 (node / "mem_banks" / bank / "properties").write_text(text, "utf-8")
         return run_harness(
-            harness.replace(NODES_FOLDER, name),
+            harness.replace(NODES_FOLDER, f"{name}/nodes").replace(DRM_FOLDER, str(drm)),
             python,
             {**files, **PROBE},
             "-p",
@@ -226,17 +233,21 @@ def nodes_that_cannot_be_read_are_no_cards(harness: str, python: Path) -> None:
 
 
 def amd_memory_limits_fit_the_card(harness: str, python: Path) -> None:
-    """Its own banks count, not what it may use of the machine's."""
+    """Of its own banks, less what is in use; not what it may use of the machine's."""
 
     def bank(kind: int, mib: int) -> str:
         return f"heap_type {kind}\nsize_in_bytes {mib << 20}\nflags 0\nwidth 4096\n"
 
-    banks = {"0": bank(1, 4096), "1": bank(2, 1024), "2": bank(0, 65536)}
-    for made, limits in (banks, [2048, 2048]), ({"0": bank(0, 65536)}, [512, 512]):
-        run = rocm_run(harness, python, nodes=FOUR[:2], banks=made)
+    own, machines = {"0": bank(1, 4096), "1": bank(2, 1024)}, {"2": bank(0, 65536)}
+    for banks, used, limit in (
+        ({**own, **machines}, None, 2048),  # half of 5120 less the reserve
+        ({**own, **machines}, 1120, 1488),
+        (machines, 1120, 512),
+    ):
+        run = rocm_run(harness, python, nodes=FOUR[:2], banks=banks, used_mib=used)
         splits = [entry["limits"] for entry in run.diary if entry["event"] == "split"]
-        assert splits == [limits], run
-    run = rocm_run(harness, python, nodes=FOUR[:2], banks={"0": bank(1, 2047)})
+        assert splits == [[limit, limit]], run
+    run = rocm_run(harness, python, nodes=FOUR[:2], banks=own, used_mib=5120 - 2047)
     assert f"{UUIDS[0]} passed over: 2047 MiB free" in str(device_lines(run)), run
 
 

@@ -208,8 +208,14 @@ NODES = [
     mutant(
         "card whose memory is not known has none",
         r.amd_memory_limits_fit_the_card,
-        "AMD + name, total or None)",
-        "AMD + name, total)",
+        "free >> 20 if own else None)",
+        "free >> 20)",
+    ),
+    mutant(
+        "memory in use counts as free",
+        r.amd_memory_limits_fit_the_card,
+        '                    free -= int(used.read_text("utf-8"))',
+        "                    pass",
     ),
 ]
 

@@ -247,11 +247,20 @@ class _Variant:
             self.name = name
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    with contextlib.suppress(ValueError):
-        kind = _kind(item)
-        if kind != "none":
-            item.add_marker(kind)  # so that `-m gpu` selects
+def pytest_itemcollected(item: Any) -> None:
+    try:
+        kind = item.stash[KIND] = _kind(item)
+    except ValueError:  # pytest_runtest_setup reports the marker
+        return
+    if kind != "none":
+        item.add_marker(kind)  # so that `-m gpu` selects
+    assigned = item.config.stash[ASSIGNED]
+    no_gpu = LINUX and not (assigned.card or assigned.late)
+    function = getattr(item, "_fixtureinfo", None)
+    unneeded = function and "device_scope" not in function.argnames
+    if kind == "cpu" and no_gpu and unneeded:
+        names = [name for name in item.fixturenames if name != "device_scope"]
+        item.fixturenames = names  # spares a quarter of what an empty test takes
 
 
 # ---- The split of a card, scopes, strategies ---------------------------------
@@ -447,7 +456,7 @@ def _find_cards(simulate: int, environ: dict[str, str]) -> tuple[list[Card], str
     if simulate:
         names = [f"simulated-{index}" for index in range(simulate)]
         return [Card(name, name) for name in names], f"--gpu-simulate {simulate}"
-    if not sys.platform.startswith("linux"):
+    if not LINUX:
         return [], "GPUs are used on Linux only"
     cards, source = _find_nvidia_gpus(environ)
     return cards, source
@@ -721,11 +730,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Give back a card that no item needs, or wait for one that is needed after all."""
     run, assigned = session.config.stash[RUN], session.config.stash[ASSIGNED]
     locks = {f"{assigned.key}.use", f"{assigned.key}.card"} & HELD.keys()
-    kinds: dict[pytest.Item, str] = {}
-    for item in session.items:
-        with contextlib.suppress(ValueError):  # a wrong marker: it will be an error
-            kinds[item] = _kind(item)
-    needed = not set(kinds.values()) <= {"cpu"}
+    kinds = {item: item.stash[KIND] for item in session.items if KIND in item.stash}
+    needed = not set(kinds.values()) <= {"cpu"}  # with a wrong marker it has no kind
     if assigned.late and needed:
         run.found = [Card(**card) for card in assigned.late], "as when this run began"
         _use_card(run, run.assign(run.lease(1, run.patience), 1)[0], [])
@@ -744,6 +750,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 # ---- Which process gets which card -------------------------------------------
 
+LINUX = sys.platform.startswith("linux")  # which alone has masks
 MASK = "CUDA_VISIBLE_DEVICES"
 MASKS = (MASK,)
 HANDED = "PYTEST_GPU_ASSIGNED"  # from process to process: an Assignment, as JSON
@@ -772,9 +779,9 @@ class Assignment:
     late: tuple[dict[str, Any], ...] = ()  # Cards: one is leased when a test needs it
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of the process; only Linux has a mask."""
+        """Return the variables of the process."""
         values = {HANDED: json.dumps(dataclasses.asdict(self))}
-        if sys.platform.startswith("linux"):
+        if LINUX:
             card = "" if self.simulated else self.card
             values[MASK] = card or "-1"
         return values
