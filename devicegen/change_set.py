@@ -76,9 +76,11 @@ def plan_changes(
     as it is to be where all goes well; its registry is dropped where the configuration cannot be
     edited, and it stays at the old version for a file that is not clean afterwards.
     """
-    plan = plan_block if decisions.shared else plan_owned
+    shared = decisions.conftest if decisions.shared else None
     owned = tuple(
-        plan(top, path, text, record, new_record.version, restore=restore)
+        (plan_block if path == shared else plan_owned)(
+            top, path, text, record, new_record.version, restore=restore
+        )
         for path, text in texts.items()
     )
     changes = [each.change for each in owned]

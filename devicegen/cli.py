@@ -72,6 +72,17 @@ Seeds = Annotated[
     bool | None,
     typer.Option("--seeds/--no-seeds", help="Set all seeds before each test. [default: yes]"),
 ]
+Bazel = Annotated[
+    bool | None,
+    typer.Option(
+        "--bazel/--no-bazel",
+        help="Write a py_test main and honour Bazel's shards. [default: where py_test is used]",
+    ),
+]
+CiSnippet = Annotated[
+    bool,
+    typer.Option("--ci-snippet", help="Print a GitHub Actions workflow, write nothing."),
+]
 ConfigEdit = Annotated[
     bool | None,
     typer.Option(
@@ -148,6 +159,7 @@ def _init(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
+    bazel: Bazel = None,
     config_edit: ConfigEdit = None,
     durations_history: Durations = None,
     templates: Templates = None,
@@ -158,8 +170,9 @@ def _init(
     seeds: Seeds = None,
     conftest: ConftestPath = None,
     keep_device_setup: KeepDeviceSetup = False,
+    ci_snippet: CiSnippet = False,
 ) -> None:
-    from devicegen.commands.init import init
+    from devicegen.commands.init import init, print_ci_snippet
     from devicegen.decisions import Asked
     from devicegen.record import Answers
 
@@ -168,6 +181,7 @@ def _init(
         memory_limit_mb=memory_limit_mb,
         config_edit=config_edit,
         rocm=rocm,
+        bazel=bazel,
         templates="" if no_templates else templates,
         split=split,
         durations_history=durations_history,
@@ -176,6 +190,8 @@ def _init(
         seeds=seeds,
     )
     asked = Asked(conftest, keep_device_setup)
+    if ci_snippet:
+        raise typer.Exit(print_ci_snippet(path, answers, asked))
     raise typer.Exit(init(path, answers, asked, dry_run=dry_run, diff=diff))
 
 
@@ -187,6 +203,7 @@ def _upgrade(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
+    bazel: Bazel = None,
     config_edit: ConfigEdit = None,
     durations_history: Durations = None,
     templates: Templates = None,
@@ -208,6 +225,7 @@ def _upgrade(
         memory_limit_mb=memory_limit_mb,
         config_edit=config_edit,
         rocm=rocm,
+        bazel=bazel,
         templates="" if no_templates else templates,
         split=split,
         durations_history=durations_history,

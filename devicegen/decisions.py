@@ -8,6 +8,7 @@ from typing import Literal
 
 from devicegen.competing import first_own_split, notes_about, refuse_competing
 from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
@@ -15,7 +16,7 @@ from devicegen.fitness import refuse_unfit
 from devicegen.harness_names import HarnessNames, choose_names
 from devicegen.marker_aliases import MarkerAlias, parse_aliases
 from devicegen.placement import Place, find_place
-from devicegen.record import Answers, Record
+from devicegen.record import HARNESS, Answers, Record
 
 # The lowest Python that the harness is made for; its syntax runs on older ones too.
 HARNESS_PYTHON = (3, 9)
@@ -54,7 +55,8 @@ class Decisions:
     ``registry`` is the configuration file that the marker lines go into, None for none;
     ``config`` is how pytest reads it, ``adds_config`` that it does not count yet. ``shared``
     means that ``conftest`` is the project's own and gets a block; without ``split`` the project
-    sets its cards up itself. ``notes`` are lines about what the answers do not reach.
+    sets its cards up itself. ``main`` is the ``py_test`` main of a Bazel repository, None where
+    there is no need of one. ``notes`` are lines about what the answers do not reach.
     """
 
     conftest: str
@@ -74,6 +76,7 @@ class Decisions:
     config: PytestConfig = NO_CONFIG
     adds_config: bool = False
     notes: tuple[str, ...] = ()
+    main: str | None = None
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -103,7 +106,8 @@ def decide(
     ``answers`` are the command line's; an earlier ``record`` keeps its place, ``asked`` may name
     one. Raises ``DevicegenError`` where the harness is of no use or has no place here.
     """
-    refuse_unfit(facts, is_asked=record is not None or asked.conftest is not None)
+    is_asked = record is not None or asked.conftest is not None or answers.bazel is True
+    refuse_unfit(facts, is_asked=is_asked)
     place = find_place(facts, record, asked.conftest, config_edit=answers.config_edit is not False)
     if record is None and not asked.keep_device_setup:
         refuse_competing(facts.device_setups)
@@ -118,6 +122,7 @@ def decide(
     aliases = parse_aliases(_given(answers.marker_aliases), strategies)
     seeds, seeds_why = _seeds(answers)
     names, names_why = _names(facts, aliases, record)
+    main, bazel = _bazel(facts, answers, place.path, record)
     return Decisions(
         conftest=place.path,
         registry=registry,
@@ -148,6 +153,7 @@ def decide(
             ),
             Decision("seeds", "set before each test" if seeds else "left alone", seeds_why),
             *(Decision(subject, *said) for subject, said in names_why.items()),
+            *bazel,
             Decision("Python", _python(facts), _python_why(facts)),
         ),
         shared=place.shared,
@@ -155,6 +161,7 @@ def decide(
         config=place.config,
         adds_config=place.adds_config,
         notes=(*place.notes, *(() if record else notes_about(facts.device_setups, split))),
+        main=main,
     )
 
 
@@ -263,6 +270,23 @@ def _seeds(answers: Answers) -> tuple[bool, str]:
     if answers.seeds is not None:
         return answers.seeds, "--seeds" if answers.seeds else "--no-seeds"
     return True, "Python's, NumPy's, TensorFlow's; --no-seeds leaves them alone"
+
+
+def _bazel(
+    facts: RepoFacts, answers: Answers, conftest: str, record: Record | None
+) -> tuple[str | None, tuple[Decision, ...]]:
+    """Return the path of the ``py_test`` main, beside the harness, and what is said of it."""
+    found = _places(facts.bazel.py_tests)
+    if answers.bazel is False:
+        return None, (Decision("Bazel", "left out", f"--no-bazel{found}"),)
+    if not answers.bazel and not found:
+        return None, ()
+    folder = conftest.removesuffix(HARNESS)
+    owned = set(facts.bazel.own_mains) - set(record.paths if record else ())
+    main = next(folder + name for name in MAINS if folder + name not in owned)
+    why = "--bazel" if answers.bazel else f"py_test is used{found}"
+    others = f"; {folder}{MAINS[0]} is the project's own" if folder + MAINS[0] in owned else ""
+    return main, (Decision("Bazel", main, f"{why}{others}"),)
 
 
 def _python(facts: RepoFacts) -> str:

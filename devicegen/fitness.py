@@ -9,6 +9,7 @@ from devicegen.facts.repository import RepoFacts
 
 # Folders whose code is not the project's own, nor its tests.
 ASIDE = re.compile(r"(?:.*/)?(?:examples?|docs?|notebooks?|tutorials?|benchmarks?)/")
+WITH_BAZEL = "; `devicegen init --bazel` makes py_test run it"
 
 
 def refuse_unfit(facts: RepoFacts, *, is_asked: bool) -> None:
@@ -28,6 +29,7 @@ def refuse_unfit(facts: RepoFacts, *, is_asked: bool) -> None:
             f"{facts.top}: nothing here runs pytest, without which a harness does nothing; the "
             f"{len(facts.test_files)} test files are run {facts.other_test_runner}. Where "
             "`pytest` can run them too, `devicegen init --conftest conftest.py` writes one"
+            f"{WITH_BAZEL if facts.bazel.py_tests else ''}"
         )
 
 

@@ -63,7 +63,7 @@ def find_place(
     where no level is right, and says which command is not reached and why.
     """
     main, notes = _own_tests(facts)
-    if record and record.paths:
+    if record and record.harness:
         return _recorded(facts, record, wanted, main, notes, config_edit)
     levels = _levels(facts, main)
     if wanted is not None:
@@ -155,7 +155,7 @@ def _recorded(
     notes: Sequence[str],
     config_edit: bool,
 ) -> Place:
-    path = record.paths[0]
+    path = record.harness or record.paths[0]
     if wanted not in (None, path):
         raise DevicegenError(
             f"--conftest {wanted}: the record says that the harness is {path}; delete "

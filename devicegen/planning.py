@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from devicegen.facts.repository import RepoFacts, find_top, gather_facts
 from devicegen.journal import clear, refuse_unfinished
 from devicegen.moved import follow_moved
 from devicegen.record import Answers, Record, read_record
-from devicegen.rendering import render_conftest
+from devicegen.rendering import render_texts
 from devicegen.template_overrides import (
     Overrides,
     as_recorded,
@@ -67,14 +68,14 @@ def make_plan(
         record, moved = follow_moved(record, facts)
         notes += moved
     decisions = decide(facts, answers, record, asked)
-    text, overrides = _render(decisions, answers, facts.top)
+    texts, overrides = _render(decisions, answers, facts.top)
     if overrides is not None:
         listed = (*decisions.listed, _overrides_in_words(overrides))
         decisions = replace(decisions, listed=listed)
         notes += changed_since(overrides, record.overrides if record is not None else {})
     if decisions.shared:
-        text = _as_block(text, facts.top, decisions.conftest)
-    texts = {decisions.conftest: text}
+        conftest = decisions.conftest
+        texts[conftest] = _as_block(texts[conftest], facts.top, conftest)
     hashes = overrides.hashes() if overrides is not None else {}
     new_record = Record(
         __version__,
@@ -87,15 +88,25 @@ def make_plan(
     change_set = plan_changes(
         facts.top, texts, decisions, decisions.config, record, new_record, restore=restore
     )
+    notes += _left_over(record, texts)
     change_set = replace(change_set, notes=(*notes, *change_set.notes))
     return Plan(facts, record, decisions, change_set)
 
 
-def _render(decisions: Decisions, answers: Answers, top: Path) -> tuple[str, Overrides | None]:
+def _render(
+    decisions: Decisions, answers: Answers, top: Path
+) -> tuple[dict[str, str], Overrides | None]:
     if answers.templates is None:
-        return render_conftest(decisions, __version__), None
+        return render_texts(decisions, __version__), None
     overrides = read_overrides(answers.templates, top)
     return render_overridden(decisions, overrides), overrides
+
+
+def _left_over(record: Record | None, texts: dict[str, str]) -> Iterator[str]:
+    """Yield a line for each file of an earlier run that is not written any more."""
+    for path in record.paths if record is not None else ():
+        if path not in texts:
+            yield f"{path}: is not needed any more; delete it"
 
 
 def _overrides_in_words(overrides: Overrides) -> Decision:

@@ -22,6 +22,7 @@ from packaging.version import InvalidVersion, Version
 
 from devicegen.disk import is_plain
 from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS
 from devicegen.facts.repository import RECORD
 from devicegen.harness_names import HarnessNames
 from devicegen.templates_folder import environment
@@ -46,6 +47,7 @@ class Answers:
     memory_limit_mb: int | None = None
     config_edit: bool | None = None
     rocm: bool | None = None
+    bazel: bool | None = None
     templates: str | None = None  # "": none any more
     split: bool | None = None
     durations_history: bool | None = None
@@ -98,6 +100,11 @@ class Record:
     def paths(self) -> tuple[str, ...]:
         """The paths that we own."""
         return (*self.pristine, *self.unusable)
+
+    @property
+    def harness(self) -> str | None:
+        """The path of the harness; None where a hand has taken it out of the record."""
+        return next((path for path in self.paths if PurePosixPath(path).name == HARNESS), None)
 
     def texts(self) -> dict[str, str]:
         """Return the record's own files, path to text, ``record.toml`` last."""
@@ -183,12 +190,12 @@ def _record(top: Path, table: dict[str, object], tool_version: str) -> Record:
     if registry is not None:
         _refuse_outside(registry)
     files = _typed(table, "files", dict)
-    if len(files) > 1:
+    if [PurePosixPath(path).name for path in files].count(HARNESS) > 1:
         raise DevicegenError(f"{RECORD}: 'files' names more than one harness; {REMEDY}")
     pristine, unusable = {}, {}
     for path, recorded in files.items():
         _refuse_outside(path)
-        if PurePosixPath(path).name != HARNESS:
+        if PurePosixPath(path).name not in (HARNESS, *MAINS):
             raise DevicegenError(f"{RECORD}: files.{path!r} is no {HARNESS}; {REMEDY}")
         try:
             pristine[path] = _kept_text(top, pristine_path(path), recorded)
@@ -291,6 +298,7 @@ def _answers(table: Mapping[str, object]) -> Answers:
         "strategies": list,
         "marker_aliases": list,
         "seeds": bool,
+        "bazel": bool,
     }
     for name, value in table.items():
         is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)

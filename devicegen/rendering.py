@@ -38,6 +38,7 @@ def render_conftest(decisions: Decisions, version: str, overrides: Path | None =
             durations_history=decisions.durations_history,
             memory_limit_mb=decisions.memory_limit_mb,
             rocm=decisions.rocm,
+            bazel=decisions.main is not None,
             strategies=decisions.strategies,
             aliases=decisions.aliases,
             seeds=decisions.seeds,
@@ -45,3 +46,27 @@ def render_conftest(decisions: Decisions, version: str, overrides: Path | None =
         )
     )
     return decisions.names.renamed(text)
+
+
+def render_texts(
+    decisions: Decisions, version: str, overrides: Path | None = None
+) -> dict[str, str]:
+    """Return all that is written as it is rendered: path -> text, the harness first."""
+    texts = {decisions.conftest: render_conftest(decisions, version, overrides)}
+    if decisions.main is not None:
+        texts[decisions.main] = render_main(decisions, version, overrides)
+    return texts
+
+
+def render_main(decisions: Decisions, version: str, overrides: Path | None = None) -> str:
+    r"""Return the text of the ``py_test`` main, with ``\n`` line endings."""
+    return (
+        environment(overrides)
+        .get_template("pytest_main.py.j2")
+        .render(
+            version=version,
+            conftest=decisions.conftest,
+            depth=(decisions.main or "").count("/"),
+            option_word=decisions.names.option_word,
+        )
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from devicegen.bazel_text import bazel_text
 from devicegen.change import Action
 from devicegen.change_set import ChangeSet
 from devicegen.console import paint, say, warn
@@ -77,3 +78,14 @@ def refuse_uncommitted(top: Path, change_set: ChangeSet, *, allow_dirty: bool) -
         remedy = "" if allow_dirty else "; commit or stash them first, or pass --allow-dirty"
         warn(f"{path}: has uncommitted changes{remedy}")
     return bool(dirty) and not allow_dirty
+
+
+def print_runner_lines(plan: Plan) -> None:
+    """Print what the project's own runners need, which devicegen does not write: exact lines."""
+    for gap in plan.facts.tox:
+        say(f"\n{gap}")
+        for line in gap.lines:
+            say(line)
+    text = bazel_text(plan.facts, plan.decisions)
+    if text and not plan.facts.bazel.exports:
+        say(f"\n{text}")

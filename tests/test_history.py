@@ -50,6 +50,7 @@ PROJECTS: dict[str, tuple[Answers, str]] = {
     ),
     "without_seeds": (Answers(seeds=False), "tensorflow>=2.8"),
     "other_names": (Answers(), "tensorflow>=2.8"),
+    "bazel": (Answers(bazel=True), "tensorflow>=2.8"),
 }
 # What takes the usual names, in the project of that variant.
 TAKEN = """
@@ -110,6 +111,8 @@ def new_project(top: Path, variant: str) -> None:
         options += ["--durations-history"]
     if answers.seeds is False:
         options += ["--no-seeds"]
+    if answers.bazel:
+        options += ["--bazel"]
     options += [f"--strategy={name}" for name in answers.strategies or ()]
     options += [f"--marker-alias={alias}" for alias in answers.marker_aliases or ()]
     assert run("init", top, *options).code == 0

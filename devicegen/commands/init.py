@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from devicegen.apply import apply_changes
+from devicegen.ci_text import ci_text
 from devicegen.console import say, warn
 from devicegen.decisions import NOTHING_ASKED, Asked
 from devicegen.git_state import uncommitted
@@ -16,6 +17,7 @@ from devicegen.reporting import (
     print_diff,
     print_notes,
     print_refused,
+    print_runner_lines,
 )
 
 
@@ -56,4 +58,13 @@ def init(
         say("Nothing to do: the harness is here and current.")
     elif not (diff or dry_run):
         say("\nDone. Commit these files, then try: pytest --gpu-simulate 2")
+    if not diff:
+        print_runner_lines(plan)
+    return 0
+
+
+def print_ci_snippet(path: Path, answers: Answers, asked: Asked = NOTHING_ASKED) -> int:
+    """Print a workflow for the repository at ``path``, before or after ``init``; return 0."""
+    plan = make_plan(path, answers, asked)
+    say(ci_text(plan.facts, plan.decisions))
     return 0

@@ -17,6 +17,7 @@ from devicegen.reporting import (
     print_diff,
     print_notes,
     print_refused,
+    print_runner_lines,
     refuse_uncommitted,
 )
 
@@ -53,6 +54,8 @@ def upgrade(
     _print_migration_notes(plan)
     if not changes.written:
         say(_nothing(changes))
+    elif not diff:
+        print_runner_lines(plan)
     print_conflicts(changes)
     return 3 if changes.conflicts else 0
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
 from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS, NO_BAZEL, BazelFacts, read_bazel
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
 from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
 from devicegen.facts.device_setup import DeviceSetup, read_device_setups
 from devicegen.facts.frameworks import Framework, read_frameworks, required_beside
 from devicegen.facts.import_path import harms_of_new_conftests
+from devicegen.facts.installation import install_words
 from devicegen.facts.pytest_config import (
     PytestConfig,
     folders_with_config,
@@ -33,6 +35,7 @@ from devicegen.facts.tensorflow_use import (
     scan_python,
     tensorflow_versions,
 )
+from devicegen.facts.tox_environments import ToxGap, tox_gaps
 from devicegen.facts.version_ranges import lowest_admitted
 from devicegen.facts.xdist_use import xdist_mentions
 
@@ -55,7 +58,9 @@ class RepoFacts:
     ``other_frameworks`` are sought where TensorFlow is not used, ``beside_tensorflow`` are those
     that are required too, ``other_test_runner`` says in
     words what runs the tests where no ``pytest_use`` was found.
-    ``problems`` are lines about files that could not be read.
+    ``problems`` are lines about files that could not be read; ``tox`` is what the tox
+    configuration lacks; ``installed_by`` are the arguments of ``pip install`` for it and its
+    tests.
     """
 
     top: Path
@@ -83,6 +88,9 @@ class RepoFacts:
     python_floor: PythonFloor
     taken: TakenNames
     problems: tuple[str, ...]
+    bazel: BazelFacts = NO_BAZEL
+    tox: tuple[ToxGap, ...] = ()
+    installed_by: tuple[str, ...] = ()
 
     @property
     def owned_conftests(self) -> dict[str, Conftest]:
@@ -162,6 +170,9 @@ def gather_facts(path: Path) -> RepoFacts:
         python_floor=requirements.python,
         taken=taken_names(tree, config, harnesses),
         problems=_problems(config, requirements.problems),
+        bazel=read_bazel(tree, _mains_of_ours(tree)),
+        tox=tox_gaps(tree),
+        installed_by=install_words(tree, requirements),
     )
 
 
@@ -228,8 +239,14 @@ def _pytest_floor(config: PytestConfig, requirements: Requirements) -> tuple[int
 
 
 def is_harness(text: str) -> bool:
-    """Tell whether devicegen wrote this conftest, by the line in its docstring that says so."""
+    """Tell whether devicegen wrote this file, by the line in its docstring that says so."""
     return HARNESS_LINE.search(text) is not None
+
+
+def _mains_of_ours(tree: SourceTree) -> Iterator[str]:
+    for path in tree.python_files():
+        if path.split("/")[-1] in MAINS and is_harness(tree.text(path) or ""):
+            yield path
 
 
 def _problems(config: PytestConfig, others: tuple[str, ...]) -> tuple[str, ...]:

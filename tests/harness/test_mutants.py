@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.bazel_behaviours import BAZEL
+from harness.bazel_mutants import BAZEL_MUTANTS
 from harness.behaviours import WITHOUT_TENSORFLOW
 from harness.discovery_behaviours import DISCOVERY
 from harness.discovery_mutants import DISCOVERY_MUTANTS
@@ -48,6 +50,7 @@ MUTANTS = (
     *REPORT_MUTANTS,
     *ROCM_MUTANTS,
     *SCHEDULING_MUTANTS,
+    *BAZEL_MUTANTS,
 )
 
 
@@ -115,7 +118,7 @@ def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
 
 def test_every_behaviour_kills_a_mutant() -> None:
     """A behaviour that no mutant breaks may be one that cannot fail."""
-    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *REPORT, *ROCM}
+    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *REPORT, *ROCM, *BAZEL}
     behaviours |= {*SCHEDULING, *ALL_PROPERTIES}
     behaviours |= {*SHAPED, *ISOLATED, *STRATEGIC, *ALIASED, *RENAMED}
 

@@ -11,7 +11,7 @@ from typing import Any
 from devicegen.decisions import Decisions
 from devicegen.harness_names import HarnessNames
 from devicegen.marker_aliases import MarkerAlias
-from devicegen.rendering import render_conftest
+from devicegen.rendering import render_conftest, render_main
 from kit.trees import write_tree
 
 VERSION = "0.0.0"  # in the header of what is rendered here, so that a release changes no text
@@ -44,6 +44,7 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
         HarnessNames(),
         HarnessNames("marked_scope", "dev", "on_dev", "in_no_dev_scope", "on_"),
     ),
+    "main": (None, "pytest_main.py"),
 }
 # The usual harness, and it with one decision changed: these have golden files.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -58,6 +59,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "aliases": {"aliases": ANSWERS["aliases"][1]},
     "without_seeds": {"seeds": False},
     "other_names": {"names": ANSWERS["names"][1]},
+    "bazel": {"main": "pytest_main.py"},
 }
 # What combines: these are linted, type-checked and counted. Every combination of the first four,
 # and what the others add, which does not depend on those, to the usual and to the least usual one.
@@ -74,6 +76,11 @@ for first in [*COMBINATIONS][:: len(COMBINATIONS) - 1]:
 def render_harness(decisions: Decisions = USUAL, /, **overrides: Any) -> str:
     """Return the text of the harness for ``decisions``, with fields of it overridden."""
     return render_conftest(replace(decisions, **overrides), VERSION)
+
+
+def render_bazel_main(path: str = "pytest_main.py") -> str:
+    """Return the text of the ``py_test`` main at ``path``."""
+    return render_main(replace(USUAL, main=path), VERSION)
 
 
 def harness_project(
