@@ -13,10 +13,6 @@ VARIABLES = (
     "CUDA_DEVICE_ORDER",
     "CUDA_VISIBLE_DEVICES",
     "PYTEST_GPU_LOCK_DIR",
-    "PYTEST_GPU_REQUIRE",
-    "PYTEST_GPU_SIMULATE",
-    "PYTEST_GPU_WAIT",
-    "PYTEST_WORKERS_PER_GPU",
     "XLA_FLAGS",
 )
 ROCM_VARIABLES = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -51,10 +47,17 @@ def bazel_text(facts: RepoFacts, decisions: Decisions) -> str:
             config_file=config,
             test=_within(test_package, test),
             test_name=posixpath.basename(test).removesuffix(".py"),
-            variables=(*VARIABLES, *ROCM_VARIABLES) if decisions.rocm else VARIABLES,
+            variables=_variables(decisions),
         )
     )
     return text.rstrip("\n")
+
+
+def _variables(decisions: Decisions) -> list[str]:
+    """Return what stands for the harness's options too, under the names that those have here."""
+    options = [name[2:].upper().replace("-", "_") for name in decisions.names.options]
+    rocm = ROCM_VARIABLES if decisions.rocm else ()
+    return sorted([*VARIABLES, *(f"PYTEST_{option}" for option in options), *rocm])
 
 
 def _within(package: str, path: str) -> str:

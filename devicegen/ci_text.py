@@ -15,9 +15,10 @@ def ci_text(facts: RepoFacts, decisions: Decisions) -> str:
     floor = facts.python_floor.version
     python = USUAL_PYTHON if floor is None else max(floor, HARNESS_PYTHON)
     template = environment().get_template("ci.yml.j2")
-    return template.render(
+    text = template.render(
         version=__version__,
         python=f"{python[0]}.{python[1]}",
         install=" ".join(facts.installed_by),
         workers=" -n auto" if decisions.xdist else "",
-    ).rstrip("\n")
+    )
+    return decisions.names.renamed(text).rstrip("\n")

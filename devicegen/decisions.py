@@ -79,6 +79,12 @@ class Decisions:
     main: str | None = None
 
     @property
+    def marker_names(self) -> tuple[str, ...]:
+        """The markers that say where a test runs, and the project's own that stand for them."""
+        own = (alias.name for alias in self.aliases)
+        return (self.names.run_on, self.names.no_device_scope, *own)
+
+    @property
     def markers(self) -> tuple[str, ...]:
         """The lines that register the markers."""
         prefix = self.names.plain_prefix

@@ -77,6 +77,7 @@ test --test_env=CUDA_VISIBLE_DEVICES
 test --test_env=PYTEST_GPU_LOCK_DIR
 test --test_env=PYTEST_GPU_REQUIRE
 test --test_env=PYTEST_GPU_SIMULATE
+test --test_env=PYTEST_GPU_STRICT
 test --test_env=PYTEST_GPU_WAIT
 test --test_env=PYTEST_WORKERS_PER_GPU
 test --test_env=XLA_FLAGS

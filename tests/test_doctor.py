@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from devicegen.facts.tox_environments import NEEDED
 from generator import Done, run
 from kit import environment, write_tree
 
@@ -72,9 +73,11 @@ def test_other_names(tmp_path: Path) -> None:
             return None
     """
     test = TEST.replace("mark.run_on", "mark.on_dev").replace("mark.no_device_scope", "mark.own")
-    write_tree(tmp_path, {**FILES, "plugin.py": taken, "tests/test_a.py": test})
+    write_tree(tmp_path, {**FILES, "plugin.py": taken})
     done = run("init", tmp_path, "--marker-alias=own=no_device_scope")
     assert done.code == 0, done
+    assert done.stdout.endswith("pytest --dev-simulate 2\n")
+    write_tree(tmp_path, {"tests/test_a.py": test})  # not before: it would be a use of the name
 
     done = examine(tmp_path)
 
@@ -148,7 +151,7 @@ def test_what_stands_in_the_way(tmp_path: Path) -> None:
     for words in (
         "conftest.py:2: sets which GPUs a process sees (`",
         "pytest.ini: addopts hold -p no:randomly",
-        "tox.ini:2: testenv passes no CUDA_VISIBLE_DEVICES, PYTEST_GPU_SIMULATE; add pass_env",
+        f"tox.ini:1: py passes no {', '.join(NEEDED)}; add pass_env",
         "tox.ini:2: starts pytest with --confcutdir=tests",
     ):
         assert f"in the way   {words}" in done.stdout, done

@@ -57,7 +57,8 @@ def init(
     if not changes.written:
         say("Nothing to do: the harness is here and current.")
     elif not (diff or dry_run):
-        say("\nDone. Commit these files, then try: pytest --gpu-simulate 2")
+        simulate = plan.decisions.names.options[0]
+        say(f"\nDone. Commit these files, then try: pytest {simulate} 2")
     if not diff:
         print_runner_lines(plan)
     return 0

@@ -5,13 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from devicegen.facts.ini_files import read_ini
-from devicegen.facts.requirement_record import Findings
 from devicegen.facts.source_tree import Location, SourceTree
+from devicegen.facts.tox_environments import ToxEnvironment, tox_environments
 from devicegen.facts.xdist_use import RUNNER_NAMES
 
 PYTEST_COMMAND = re.compile(r"(?<![\w./-])(?:py\.test|pytest)(?![\w.-]*=)(?=[\s\"'$]|$)")
@@ -23,8 +21,6 @@ BAZEL_GPU = re.compile(r"requires-gpu\S*|\bgpu\b|\bcuda_py\w*test\b")
 # Options with which pytest reads another configuration, or leaves conftests out.
 TELLING = ("-c", "--config-file", "--rootdir", "--confcutdir", "--noconftest")
 RANK_STARTERS = re.compile(r"\b(mpirun|mpiexec|horovodrun|torchrun|srun)\b")
-# What the harness reads; tox hides it from tests unless it is passed.
-NEEDED_VARIABLES = ("CUDA_VISIBLE_DEVICES", "PYTEST_GPU_SIMULATE")
 
 
 @dataclass(frozen=True)
@@ -35,15 +31,6 @@ class PytestCommand:
     line: str
     telling: tuple[str, ...]
     ranks: bool  # under mpirun and the like
-
-
-@dataclass(frozen=True)
-class ToxEnvironment:
-    """A tox environment that runs pytest; ``lacks`` are the variables that it does not pass."""
-
-    where: Location
-    name: str
-    lacks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -64,7 +51,7 @@ def read_runners(tree: SourceTree) -> Runners:
     bazel_tests, bazel_gpu = _bazel(tree)
     return Runners(
         commands=tuple(_commands(tree)),
-        tox=tuple(_tox(tree)),
+        tox=tox_environments(tree),
         bazel=next((Location(name, 1) for name in BAZEL_TOPS if name in tree.lookup), None),
         bazel_tests=tuple(bazel_tests),
         bazel_gpu=tuple(bazel_gpu),
@@ -100,59 +87,6 @@ def _telling(arguments: str) -> tuple[str, ...]:
         elif word == "-p" and following.startswith("no:"):
             found.append(f"{word} {following}")
     return tuple(found)
-
-
-def _tox(tree: SourceTree) -> Iterator[ToxEnvironment]:
-    findings = Findings(tree)
-    file = read_ini(findings, "tox.ini")
-    for section in file.sections() if file else []:
-        if file is None or not section.startswith("testenv"):
-            continue
-        commands = file.value(section, "commands") or ""
-        if PYTEST_COMMAND.search(commands):
-            passed = " ".join(
-                file.value(each, key) or ""
-                for each in (section, "testenv")
-                for key in ("passenv", "pass_env")
-            )
-            yield _environment(file.where(section, "commands"), section, passed)
-    for path, keys in (("tox.toml", ()), ("pyproject.toml", ("tool", "tox"))):
-        yield from _tox_toml(tree, path, keys)
-
-
-def _tox_toml(tree: SourceTree, path: str, keys: tuple[str, ...]) -> Iterator[ToxEnvironment]:
-    text = tree.text(path) if path in tree.lookup else None
-    if text is None or (keys and "tool.tox" not in text):
-        return
-    try:
-        table: object = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        return
-    for key in keys:
-        table = table.get(key, {}) if isinstance(table, dict) else {}
-    if not isinstance(table, dict):
-        return
-    base = table.get("env_run_base", {})
-    environments = {"env_run_base": base, **(table.get("env") or {})}
-    for name, environment in environments.items():
-        if isinstance(environment, dict) and "pytest" in str(environment.get("commands", "")):
-            passed = f"{environment.get('pass_env', '')} {base.get('pass_env', '')}"
-            line = text.count("\n", 0, max(text.find("commands"), 0)) + 1
-            yield _environment(Location(path, line), str(name), passed)
-
-
-def _environment(where: Location, name: str, passed: str) -> ToxEnvironment:
-    patterns = [word.strip("'\"[],") for word in re.split(r"[\s,]+", passed) if word]
-    lacks = tuple(
-        variable
-        for variable in NEEDED_VARIABLES
-        if not any(re.fullmatch(_regex(pattern), variable) for pattern in patterns)
-    )
-    return ToxEnvironment(where, name, lacks)
-
-
-def _regex(pattern: str) -> str:
-    return ".*".join(map(re.escape, pattern.split("*")))
 
 
 def _bazel(tree: SourceTree) -> tuple[list[Location], list[Location]]:

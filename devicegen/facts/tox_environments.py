@@ -29,6 +29,15 @@ NEEDED = (
 
 
 @dataclass(frozen=True)
+class ToxEnvironment:
+    """An environment that runs pytest, what it does not pass, and the line where it should."""
+
+    where: Location
+    name: str
+    lacks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ToxGap:
     """A place of the tox configuration where variables have to be added.
 
@@ -56,18 +65,29 @@ def tox_gaps(tree: SourceTree) -> tuple[ToxGap, ...]:
     return () if file is None else tuple(_gaps(file))
 
 
+def tox_environments(tree: SourceTree) -> tuple[ToxEnvironment, ...]:
+    """Return the environments that run pytest."""
+    file = read_tox_file(tree)
+    return () if file is None else tuple(_environments(file))
+
+
+def _environments(file: ToxFile) -> Iterator[ToxEnvironment]:
+    for name in file.environments():
+        if file.runs_pytest(name):
+            passed = [*file.passed(name), *file.given(name)]
+            lacks = tuple(needed for needed in NEEDED if not _is_passed(needed, passed))
+            _, where, _ = file.addition(file.passes_in(name), lacks)
+            yield ToxEnvironment(where, name, lacks)
+
+
 def _gaps(file: ToxFile) -> Iterator[ToxGap]:
     lacking: dict[str, dict[str, None]] = {}  # section -> names of environments
     missing: dict[str, dict[str, None]] = {}  # section -> variables
-    for name in file.environments():
-        if not file.runs_pytest(name):
-            continue
-        passed = [*file.passed(name), *file.given(name)]
-        lacks = [needed for needed in NEEDED if not _is_passed(needed, passed)]
-        if lacks:
-            section = file.passes_in(name)
-            lacking.setdefault(section, {})[name] = None
-            missing.setdefault(section, {}).update(dict.fromkeys(lacks))
+    for environment in _environments(file):
+        if environment.lacks:
+            section = file.passes_in(environment.name)
+            lacking.setdefault(section, {})[environment.name] = None
+            missing.setdefault(section, {}).update(dict.fromkeys(environment.lacks))
     for section, names in lacking.items():
         wanted = tuple(needed for needed in NEEDED if needed in missing[section])
         place, where, lines = file.addition(section, wanted)
