@@ -6,6 +6,7 @@ more than once) fails the gate, and is then rewritten for the new text, not dele
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,11 @@ class StaleMutant(Exception):
     """The text that a mutant replaces is not in the harness, or not just once."""
 
 
+@functools.cache
+def _rendered(variant: str) -> str:
+    return render_harness(**VARIANTS[variant])
+
+
 @dataclass(frozen=True)
 class Mutant:
     """Replacements of text, and the behaviour that they break."""
@@ -53,7 +59,7 @@ class Mutant:
 
     def harness(self) -> str:
         """Return the damaged text; raises ``StaleMutant``."""
-        text = render_harness(**VARIANTS[self.variant])
+        text = _rendered(self.variant)
         for old, new in self.edits:
             if text.count(old) != 1:
                 raise StaleMutant(f"{self.name}: found {text.count(old)} times: {old}")
