@@ -7,7 +7,6 @@ the first of them is asked for.
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
@@ -92,17 +91,18 @@ def test_is_killed(mutant: Mutant, verdict: Verdict) -> None:
 
 
 def test_mutants_apply_and_differ() -> None:
-    """Each still finds its text, is Python, and is unlike every other."""
+    """Each still finds its text, and is unlike every other."""
     texts = [mutant.harness() for mutant in MUTANTS]
 
-    for text in texts:
-        ast.parse(text)
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     assert len(set(texts)) == len(MUTANTS)
 
 
 def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
-    """A harness that falls over a name proves nothing about the behaviour that it breaks."""
+    """A harness that falls over a name proves nothing about the behaviour that it breaks.
+
+    Nor does one that is no Python, which ruff says too.
+    """
     for number, mutant in enumerate(MUTANTS):
         (tmp_path / f"mutant_{number}.py").write_text(mutant.harness(), "utf-8")
     done = subprocess.run(
