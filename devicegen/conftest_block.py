@@ -195,7 +195,7 @@ def _other_name(name: str, taken: Iterable[str]) -> str:
 
 
 def _rename(text: str, names: Mapping[str, str]) -> str:
-    """Rename module-level names; raises ``AssertionError`` where more or less would change."""
+    """Rename module-level names."""
     splices = list(_uses(text, names))
     for start, end, new in reversed(splices):
         text_before = text
@@ -206,9 +206,11 @@ def _rename(text: str, names: Mapping[str, str]) -> str:
 def _uses(text: str, names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
     """Yield the offsets of each use of a name, and what goes there.
 
-    A name after a dot is an attribute; one before ``=`` in brackets a keyword argument.
+    A name after a dot is an attribute, and so is one that a class body binds; one before ``=`` in
+    brackets is a keyword argument.
     """
     starts = _line_starts(text)
+    members = set(_members(ast.parse(text)))
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     depth = 0
     is_import = False
@@ -224,13 +226,31 @@ def _uses(text: str, names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]
             is_import = token.string in ("import", "from")
         if token.type == tokenize.STRING and re.match(r"[rR]?[fF]", token.string):
             yield from _uses_in_f_string(token.string, start, names)
-        elif token.type != tokenize.NAME or token.string not in names or before == ".":
+        elif (
+            token.type != tokenize.NAME
+            or token.string not in names
+            or before == "."
+            or token.start in members
+        ):
             continue
         elif is_import:
             if before in ("import", ",", "("):
                 yield start, end, f"{token.string} as {names[token.string]}"
         elif not (depth and after == "=" and before in ("(", ",")):
             yield start, end, names[token.string]
+
+
+def _members(module: ast.Module) -> Iterator[tuple[int, int]]:
+    """Yield line and column of each name that a class body binds: methods and fields."""
+    for owner in ast.walk(module):
+        for node in owner.body if isinstance(owner, ast.ClassDef) else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                word = "def " if isinstance(node, ast.FunctionDef) else "async def "
+                yield node.lineno, node.col_offset + len(word)
+            elif isinstance(node, ast.AnnAssign):
+                yield node.target.lineno, node.target.col_offset
+            elif isinstance(node, ast.Assign):
+                yield from ((each.lineno, each.col_offset) for each in node.targets)
 
 
 def _uses_in_f_string(

@@ -14,7 +14,7 @@ import pytest
 
 from devicegen.conftest_block import BEGIN, END, find_block, make_block, with_block
 from devicegen.errors import DevicegenError
-from devicegen.facts.conftests import read_conftest
+from devicegen.facts.conftests import bound_names, read_conftest
 from devicegen.python_code import says_the_same
 from devicegen.record import Record, read_record
 from generator import RECORD, run, state
@@ -133,6 +133,31 @@ def test_block_is_the_harness_with_other_names(combination: str) -> None:
     assert "pytest_configure" in hooks
 
 
+@pytest.mark.parametrize("combination", mostly_slow(COMBINATIONS, next(iter(COMBINATIONS))))
+def test_methods_and_fields_keep_their_names(combination: str) -> None:
+    """Also where the project has each name of the harness for something else."""
+    harness = render_harness(**COMBINATIONS[combination])
+    names = sorted({each.name for each in bound_names(ast.parse(harness))})
+
+    block = ast.parse(make_block(harness, "".join(f"{name} = 0\n" for name in names)))
+
+    assert "_split" in names
+    assert not {each.name for each in bound_names(block)} & set(names)
+    assert members(block) == members(ast.parse(harness))
+
+
+def members(module: ast.Module) -> list[list[str]]:
+    classes = [node for node in ast.walk(module) if isinstance(node, ast.ClassDef)]
+    return [
+        [
+            each.name if isinstance(each, ast.FunctionDef) else ast.unparse(each.target)
+            for each in node.body
+            if isinstance(each, ast.FunctionDef | ast.AnnAssign)
+        ]
+        for node in classes
+    ]
+
+
 def functions(module: ast.Module) -> list[str]:
     return [node.name for node in module.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
 
@@ -169,12 +194,12 @@ def test_names_of_the_project_are_left_to_it(tmp_path: Path) -> None:
     fake = (Path(__file__).parent / "harness" / "fake_tensorflow.py").read_bytes()
     write_tree(tmp_path, {"tensorflow.py": fake})
 
-    done = run_pytest(
-        environment("pytest-9"), tmp_path, "--gpu-simulate", "1", env={"DIARY": "/dev/null"}
-    )
+    for workers in ("0", "2"):
+        args = ("--gpu-simulate", "1", "-n", workers)
+        done = run_pytest(environment("pytest-9"), tmp_path, *args, env={"DIARY": "/dev/null"})
 
-    assert done.returncode == 0, done
-    assert done.counts == {"passed": 4}, done
+        assert done.returncode == 0, done
+        assert done.counts == {"passed": 4}, done
     block = (tmp_path / PLACE).read_text().partition(BEGIN)[2]
     for name in ("KIND", "MARKERS", "Assignment", "_split", "json", "copy", "dataclasses"):
         assert not re.search(rf"^(?:def |class |import )?{name}\b(?! as)", block, re.MULTILINE), (
