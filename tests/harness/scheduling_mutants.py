@@ -246,6 +246,18 @@ UNDER_XDIST = [
         '"cpu"',
     ),
     mutant(
+        "only distributed is guessed",
+        b.own_strategies_are_for_a_card,
+        'map(re.escape, ("gpu", *STRATEGIES))',
+        'map(re.escape, ("gpu", "distributed"))',
+    ),
+    mutant(
+        "strategy of one's own is for the CPU",
+        b.own_strategies_are_for_a_card,
+        "KINDS.index(kind) if kind in KINDS else 0",
+        "KINDS.index(kind) if kind in KINDS else CPU",
+    ),
+    mutant(
         "crashed test is not run again",
         b.reruns_are_reruns,
         "self._put_back([self.ids.index(item)])",
