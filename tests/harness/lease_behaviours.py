@@ -84,6 +84,8 @@ class Running:
             self.process = subprocess.Popen(
                 command, cwd=machine.project, env=clean_environ(changes), stdin=subprocess.DEVNULL,
                 stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+                # What a shell starts with "&" ignores SIGINT, and so would what is started here.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
             )  # fmt: skip
 
     @property
