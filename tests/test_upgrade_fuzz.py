@@ -56,7 +56,7 @@ FORMATTERS: dict[str, Any] = {
     "isort": lambda text: isort.code(text, profile="google"),
     "carriage returns": lambda text: text.replace("\n", "\r\n"),
     "no final newline": lambda text: text.rstrip("\n"),
-    "byte order mark": lambda text: "\ufeff" + text,
+    "byte order mark": lambda text: "\ufeff" + text.removeprefix("\ufeff"),
 }  # fmt: skip
 OFTEN = [name for name in FORMATTERS if name not in ("black", "yapf")] * 3 + ["black", "yapf"]
 
