@@ -303,10 +303,9 @@ MAPPING = [
     mutant(
         "replacement has no card",
         b.a_replacement_has_the_dead_ones_card,
-        "            spec.env.setdefault(name, value)\n",
-        "            spec.env.setdefault(name, value)\n"
-        "        import threading\n\n"
-        "        threading.Timer(1, spec.env.update, [Assignment().environment()]).start()\n",
+        '    if json.loads(env.get(HANDED, "{}")).get("card") in TAKEN:\n',
+        "    env.update(Assignment().environment())\n"
+        '    if json.loads(env.get(HANDED, "{}")).get("card") in TAKEN:\n',
     ),
     mutant(
         "two workers have one card",
