@@ -8,10 +8,17 @@ from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import hypothesis
 import pytest
 
 from kit import clean_environ, environment, run_devicegen
 from kit.environments import PYTESTS, TENSORFLOWS
+
+# The same examples on every machine, however slow it is; EXPLORE=1 draws new ones.
+hypothesis.settings.register_profile(
+    "devicegen", deadline=None, derandomize="EXPLORE" not in os.environ
+)
+hypothesis.settings.load_profile("devicegen")
 
 # What must not reach code that a test calls in its own process, for child processes have
 # clean_environ(). pytest's own variables stay: this run needs them.
