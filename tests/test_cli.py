@@ -97,7 +97,8 @@ def test_results_on_stdout_notes_and_errors_on_stderr(
 
 @pytest.mark.parametrize("shell", ["bash", slow("zsh"), slow("fish")])
 def test_completion(shell: str, tmp_path: Path) -> None:
-    shown = run_process([SCRIPT, "--show-completion", shell], tmp_path)
+    told = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # not the parent's, if it is one
+    shown = run_process([SCRIPT, "--show-completion", shell], tmp_path, env=told)
     asked = run_process(
         [SCRIPT],
         tmp_path,
