@@ -151,11 +151,12 @@ def _merged(place: TextOnDisk, current: str, text: str, record: Record, version:
 
 def _change(place: TextOnDisk, current: str, merged: Merged, is_edited: bool) -> Change:
     path, before = place.path, place.before
-    if says_the_same(merged.text, current):
+    after = place.save(merged.text)
+    if after == before or says_the_same(merged.text, current):  # no Python has only its bytes
         reason = "was edited since devicegen wrote it; there is nothing newer to write"
         return Change(path, Action.KEEP, before, before, reason if is_edited else "")
     action = Action.MERGE if is_edited else Action.UPDATE
-    return Change(path, action, before, place.save(merged.text))
+    return Change(path, action, before, after)
 
 
 def _settled(path: str, base: str, current: str, record: Record) -> tuple[str, tuple[str, ...]]:
