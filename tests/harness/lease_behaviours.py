@@ -427,12 +427,13 @@ def a_taken_card_is_replaced(m: Machine) -> None:
 def the_last_card_that_is_taken_is_said(m: Machine) -> None:
     """There is no other one: skipped with that reason, or failed under ``--gpu-require``."""
     skipped = m.run("-n1", FAKE_TAKEN=UUIDS[0])
+    why = f"{UUIDS[0]} (CUDA-capable device(s) is/are busy or unavailable)"
     assert "3 skipped" in skipped, skipped
-    assert f"{UUIDS[0]} (another program has it)" in skipped, skipped
+    assert why in skipped, skipped
     required = m.run("-n1", "--gpu-require=1", FAKE_TAKEN=UUIDS[0])
     assert "passed" not in required, required
     assert "skipped" not in required, required
-    assert f"{UUIDS[0]} (another program has it)" in required, required
+    assert why in required, required
 
 
 AROUND = {
@@ -461,6 +462,90 @@ def a_taken_card_fails_its_tests_where_nobody_can_be_replaced(m: Machine) -> Non
         assert "= 3 errors in" in text, text
         assert said in text, text
         assert "During handling" not in text, text
+
+
+TWO_HELD = {
+    **TOOLS,
+    "test_gpu.py": """
+        import pytest
+        from gpu_log import on_card
+        from hold import until_let_go
+
+        @pytest.mark.run_on(["gpu"])
+        @pytest.mark.parametrize("n", range(2))
+        def test_gpu(n):
+            with on_card(n):
+                until_let_go()
+    """,
+}
+
+
+@on_a_machine(TWO_HELD, count=3)
+def a_run_keeps_its_other_cards_when_one_is_taken(m: Machine) -> None:
+    """The search for a third one frees none that a worker of the same run has."""
+    run = m.start("-n2", FAKE_TAKEN=UUIDS[0])
+    m.until(lambda: len(run.entries("start")) == 2, run)
+
+    assert {entry["card"] for entry in run.entries("start")} == set(UUIDS[1:3]), run.text
+    held = {name for name in locked(m.leases) if name.endswith(".card")}
+    assert held >= {f"pytest-gpu-{uuid}.card" for uuid in UUIDS[1:3]}, (held, run.text)
+    assert "2 passed" in run.finish(), run.text
+
+
+NO_TENSORFLOW = {
+    **{name: text for name, text in TOOLS.items() if not name.startswith("tensorflow")},
+    "test_both.py": """
+        import pytest
+        from gpu_log import note
+
+        def test_cpu(): note("start")
+
+        @pytest.mark.run_on(["gpu"])
+        def test_gpu(): pass
+    """,
+}
+
+
+@on_a_machine(NO_TENSORFLOW, count=2)
+def a_card_without_tensorflow_is_not_taken_for_anothers(m: Machine) -> None:
+    """Tests that need none of it run there; those for a GPU say what is missing."""
+    for args in ([], ["-n1"]):
+        run = m.start(*args)
+        text = run.finish()
+        assert "1 passed, 1 error in " in text, text
+        assert "test_gpu[gpu]: no TensorFlow: No module named 'tensorflow'" in text, text
+        assert [entry["card"] for entry in run.entries("start")] == [UUIDS[0]], text
+        assert "cannot be used" not in text, text
+
+
+MARKED_LATE = {
+    **TOOLS,
+    "sub/conftest.py": """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.no_device_scope)
+    """,
+    "sub/test_late.py": """
+        from gpu_log import note
+
+        def test_late(): note("start")
+    """,
+}
+
+
+@on_a_machine(MARKED_LATE, count=1)
+def a_test_that_is_marked_after_collection_keeps_its_card(m: Machine) -> None:
+    """It runs in no scope where there is a GPU and where there is none, and is reported so."""
+    for args, mask, card in (([], "", "none"), ([], "0", "0"), (["-n1"], "0", "0")):
+        junit = m.folder / "junit.xml"
+        run = m.start("sub", *args, f"--junitxml={junit}", CUDA_VISIBLE_DEVICES=mask)
+        text = run.finish()
+        assert "1 passed in " in text, text
+        assert [entry["card"] for entry in run.entries("start")] == [mask or "-1"], text
+        assert '<property name="device" value="none" />' in junit.read_text("utf-8"), text
+        assert f'<property name="gpu" value="{card}" />' in junit.read_text("utf-8"), text
 
 
 # ---- Ends of all kinds ------------------------------------------------------------------------
@@ -1076,6 +1161,9 @@ LEASE = (
     one_worker_waits_for_all,
     a_taken_card_is_replaced,
     the_last_card_that_is_taken_is_said,
+    a_run_keeps_its_other_cards_when_one_is_taken,
+    a_card_without_tensorflow_is_not_taken_for_anothers,
+    a_test_that_is_marked_after_collection_keeps_its_card,
     a_card_has_one_run_at_a_time,
     a_run_waits_for_a_card_and_says_so,
     fewer_than_required_are_waited_for,

@@ -51,8 +51,8 @@ LEASES = [
     mutant(
         "card lock is kept when the use lock is another's",
         b.a_worker_keeps_the_card_of_a_killed_run,
-        '    if why:\n        _unlock(f"{key}.card")',
-        '    if why.endswith("unknown"):\n        _unlock(f"{key}.card")',
+        '*([f"{key}.card"] if why else []))',
+        '*([f"{key}.card"] if why.endswith("unknown") else []))',
     ),
     mutant(
         "owner's death is not noticed",
@@ -243,8 +243,38 @@ TAKEN = [
     mutant(
         "TensorFlow's error is shown as it is",
         b.a_taken_card_fails_its_tests_where_nobody_can_be_replaced,
-        "    if assigned.card and devices and not assigned.simulated:\n",
+        "    if tf and assigned.card and devices and not assigned.simulated:\n",
         "    if not assigned.card:\n",
+    ),
+    mutant(
+        "search for another card frees those that the run has",
+        b.a_run_keeps_its_other_cards_when_one_is_taken,
+        '*([f"{key}.card"] if why else []))\n',
+        ')\n    if why:\n        _unlock(f"{key}.card")\n',
+    ),
+    mutant(
+        "card without TensorFlow is taken for another program's",
+        b.a_card_without_tensorflow_is_not_taken_for_anothers,
+        "    if tf and assigned.card and devices and not assigned.simulated:\n",
+        "    if assigned.card and devices and not assigned.simulated:\n",
+    ),
+    mutant(
+        "test that is marked late misses the fixture that it was spared",
+        b.a_test_that_is_marked_after_collection_keeps_its_card,
+        'elif item.stash[KIND] in ("cpu", "none"):',
+        'elif item.stash[KIND] == "cpu":',
+    ),
+    mutant(
+        "marks that the project adds are not seen when cards are given back",
+        b.a_test_that_is_marked_after_collection_keeps_its_card,
+        "            kinds[item] = item.stash[KIND] = _kind(item)\n",
+        "            kinds[item] = item.stash[KIND]\n",
+    ),
+    mutant(
+        "reason why a card was not taken is lost",
+        b.the_last_card_that_is_taken_is_said,
+        "            return TAKEN[card.name]\n",
+        '            return "taken"\n',
     ),
 ]
 
