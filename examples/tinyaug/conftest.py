@@ -356,7 +356,7 @@ def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
     tf: Any = sys.modules.get("tensorflow")
     strategy: Any = None
     scope: Any = contextlib.nullcontext()
-    if assigned.card and devices and not assigned.simulated:
+    if tf and assigned.card and devices and not assigned.simulated:
         _start_runtime(item, tf)
     if kind not in ("cpu", "none"):
         found = [device.name for device in tf.config.list_logical_devices()]
@@ -466,7 +466,7 @@ def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
         item.obj = call
     elif item.stash[SCOPED]:
         yield
-    elif item.stash[KIND] in ("cpu", "none"):  # an item without fixtures, as of plugins
+    elif item.stash[KIND] in ("cpu", "none"):  # it has no fixture, or was spared ours
         with _entered(item):
             yield
     else:
@@ -839,11 +839,9 @@ def _lease(key: str) -> str:
     Two locks: a run holds `card`. Who uses it holds `use`, and may outlive the run.
     """
     why = _lock(f"{key}.card")
-    if not why:
+    if not why:  # what was locked here is unlocked here, and nothing else
         why = _lock(f"{key}.use")  # nobody's, or of what a killed run left behind
-        _unlock(f"{key}.use")
-    if why:
-        _unlock(f"{key}.card")
+        _unlock(f"{key}.use", *([f"{key}.card"] if why else []))
     return why
 
 
@@ -872,8 +870,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Give back a card that no item needs, or wait for one that is needed after all."""
     run, assigned = session.config.stash[RUN], session.config.stash[ASSIGNED]
     locks = {f"{assigned.key}.use", f"{assigned.key}.card"} & HELD.keys()
-    kinds = {item: item.stash[KIND] for item in session.items if KIND in item.stash}
-    needed = not set(kinds.values()) <= {"cpu"}  # with a wrong marker it has no kind
+    kinds: dict[pytest.Item, str] = {}
+    for item in session.items:  # again: the project may have marked some meanwhile
+        with contextlib.suppress(ValueError):  # a wrong marker: it will be an error
+            kinds[item] = item.stash[KIND] = _kind(item)
+    needed = not set(kinds.values()) <= {"cpu"}
     if assigned.late and needed:
         run.found = [Card(**card) for card in assigned.late], "as when this run began"
         _use_card(run, run.assign(run.lease(1, run.patience), 1)[0])
@@ -899,7 +900,7 @@ HANDED = "PYTEST_GPU_ASSIGNED"  # from process to process: an Assignment, as JSO
 CALLERS_MASK = "PYTEST_GPU_CALLERS_MASK"  # what a controller hides, as JSON
 ASSIGNED: pytest.StashKey[Assignment] = pytest.StashKey()  # of this process
 RUN: pytest.StashKey[Run] = pytest.StashKey()
-TAKEN: set[str] = set()  # cards that turned out to be in use by other programs
+TAKEN: dict[str, str] = {}  # card that TensorFlow could not start on -> what it said
 UNUSABLE = "cannot be used: GPU"
 RESERVED_MB = 1024  # of a card, for each worker: CUDA's context and libraries
 LEAST_MB = 512  # of a logical device: a card without room for two is passed over
@@ -966,13 +967,17 @@ class Run:
             self.found = cards, source
         return self.found
 
+    def over(self) -> str:
+        """Return the cards that are passed over, each with the reason."""
+        return ", ".join(f"{name} ({why})" for name, why in self.passed_over.items())
+
     def share_out(self, workers: int) -> list[Assignment]:
         """Lease cards and give each worker one, breadth first, or else a reason."""
         cards, source = self.find()
         required = 0 if self.remote else self.require
         patience = self.patience if required else 0
         leased = cards[:workers] if self.simulate else self.lease(workers, patience)
-        over = ", ".join(f"{name} ({why})" for name, why in self.passed_over.items())
+        over = self.over()
         if len(leased) < required:
             said = f"--gpu-require {required}: {len(leased)} GPUs can be used"
             raise pytest.UsageError(f"{said}; not: {over or 'any other'} [{source}]")
@@ -984,8 +989,7 @@ class Run:
 
     def assign(self, leased: list[Card], workers: int) -> list[Assignment]:
         """Give each of `workers` one of the cards `leased`, or the reason why not."""
-        _, source = self.find()
-        over = ", ".join(f"{name} ({why})" for name, why in self.passed_over.items())
+        over, (_, source) = self.over(), self.find()
         reason = f"{len(leased)} for {workers} workers, this one has none"
         if not leased:
             reason = f"there is none: {source}; --gpu-simulate 1 runs it without"
@@ -1029,7 +1033,7 @@ class Run:
         least = 2 * max(LEAST_MB, MEMORY_LIMIT_MB) + RESERVED_MB
         least *= self.workers_per_gpu
         if card.name in TAKEN:
-            return "another program has it"
+            return TAKEN[card.name]
         if not card.busy and card.free_mb is not None and card.free_mb < least:
             return f"{card.free_mb} MiB free of the {least} needed"
         return card.busy
@@ -1143,8 +1147,8 @@ def _hand_in_card(config: pytest.Config, why: str) -> None:
 
 
 def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
-    told = re.match(f"{UNUSABLE} (\\S+): ", str(warning_message.message))
-    TAKEN.update(told.groups() if told else ())
+    told = re.match(f"{UNUSABLE} (\\S+): (.*)", str(warning_message.message))
+    TAKEN.update({told[1]: told[2]} if told else {})
 
 
 @pytest.hookimpl(optionalhook=True)
