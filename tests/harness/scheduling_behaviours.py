@@ -557,6 +557,7 @@ FLAKY = {
     "test_flaky.py": """
         import os
         import pathlib
+        import time
         import pytest
 
         @pytest.mark.run_on(["gpu"])
@@ -577,6 +578,7 @@ FLAKY = {
             crashed = pathlib.Path("crashed.txt")
             if not crashed.exists():
                 crashed.touch()
+                time.sleep(1)  # rerunfailures tells its controller of the test, and awaits no answer
                 os._exit(1)
     """
 }
