@@ -44,7 +44,7 @@ FORMATTERS = {
     "isort, google": ["isort", "-q", "--profile=google"],
     "autopep8": ["autopep8", "-i", "--max-line-length={length}"],
 }
-TAKE_LONG = {"black, preview", "yapf", "autopep8"}
+TAKE_LONG = {"black", "black, preview", "yapf", "autopep8"}
 LEAVE_IT_ALONE = {"isort", "isort, black", "ruff, isort"}  # they find nothing to do
 
 
