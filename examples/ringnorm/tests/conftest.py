@@ -140,13 +140,23 @@ def _class_marks(cls: type) -> list[Any]:
     return [getattr(m, "mark", m) for m in marks if m.name in MARKER_NAMES]
 
 
-def _above_absl(function: Any) -> bool:
-    """Tell whether a marker stands above absl's decorators, which drop it."""
-    if hasattr(function, "__x_params_repr__") and not _class_marks(function):
-        with contextlib.suppress(OSError):  # there is no source
-            decorators = inspect.getsource(function).partition("def ")[0]
-            return bool(re.search(rf"@.*\b({'|'.join(MARKER_NAMES)})\b", decorators))
-    return False
+def _lost(node: Any) -> str:
+    """Return a marker above a decorator that drops it, as absl's do, or ""."""
+    call: Any = getattr(node, "obj", None)
+    function: Any = inspect.isroutine(call) and getattr(call, "place_as", call)
+    function = inspect.unwrap(function)  # place_as: as pytest has it
+    if function is call or not inspect.isfunction(function):
+        return ""
+    scope, above, found = {**function.__globals__, **vars(node.cls or object)}, "", []
+    with contextlib.suppress(OSError):  # there is no source
+        above = inspect.getsource(function).partition("def ")[0]
+    for dotted in re.findall(r"^\s*@\s*([\w.]+)", above, re.MULTILINE):
+        first, _, rest = dotted.partition(".")
+        value = scope.get(first)  # an alias: mine, or theirs.mine
+        value = getattr(value, "__dict__", {}).get(rest) if rest else value
+        found.append(getattr(value, "name", "") if value else dotted.split(".")[-1])
+    found = [name for name in found if name in MARKER_NAMES]
+    return found[0] if len(found) > len(_class_marks(call)) else ""
 
 
 def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
@@ -154,8 +164,9 @@ def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
 
     Raises ValueError, with a message for the test's author, where the marker is wrong.
     """
-    if _above_absl(getattr(node, "obj", None)):
-        raise ValueError("run_on is lost above absl's parameters: write it below them")
+    lost = _lost(node)
+    if lost:
+        raise ValueError(f"{lost} is lost above another decorator: write it below it")
     marks = _marks(node)
     if not marks:
         return []
