@@ -327,6 +327,7 @@ def _split(assigned: Assignment, earlier: list[str]) -> Assignment:
     except ImportError as error:
         return dataclasses.replace(assigned, problem=f"no TensorFlow: {error}")
     _place(HOST)  # what is in no test's scope: imports, fixtures of wider scopes
+    _place_graphs(tf)
     logical_device = tf.config.LogicalDeviceConfiguration
     if assigned.simulated:
         physical = tf.config.list_physical_devices("CPU")
@@ -352,6 +353,27 @@ def _split(assigned: Assignment, earlier: list[str]) -> Assignment:
         )
         return dataclasses.replace(assigned, problem=problem)
     return assigned
+
+
+def _place_graphs(tf: Any) -> None:
+    """Keep ops of a tf.Graph off the card where their scope is on the CPU.
+
+    What tf.device says within it goes first. In a `gpu` scope TensorFlow chooses, which
+    takes the first half if it can; a simulated one's name would get into saved models.
+    """
+    made = tf.Graph.__init__
+
+    def device_of(op: Any) -> str:
+        scope = sys.modules["tensorflow.python.eager.context"].context().device_name
+        return op.device or (HOST if (scope or "").endswith(HOST) else "")
+
+    @functools.wraps(made)
+    def make(graph: Any, *args: Any, **kwargs: Any) -> None:
+        made(graph, *args, **kwargs)
+        if not graph.building_function:  # a tf.function's is in its scope
+            graph._add_device_to_stack(device_of)
+
+    tf.Graph.__init__ = make
 
 
 def _logical_devices(kind: str, assigned: Assignment) -> tuple[str, ...]:

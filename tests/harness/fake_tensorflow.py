@@ -96,6 +96,10 @@ distribute = SimpleNamespace(
 )
 
 
+class Graph:
+    """Something that is made."""
+
+
 class DeviceSpec:
     """The name of a device, unread."""
 
