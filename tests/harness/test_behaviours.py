@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.behaviours import WITHOUT_TENSORFLOW, WITHOUT_WORKERS, a_harness_without_xdist_says_so
+from harness.behaviours import (
+    WITHOUT_TENSORFLOW,
+    WITHOUT_WORKERS,
+    a_harness_without_split_says_so,
+    a_harness_without_xdist_says_so,
+)
 from harness.isolation_behaviours import ISOLATED, strict_placement_can_be_asked_for
 from harness.names_behaviours import ALIASED, RENAMED
 from harness.placement_behaviours import PLACEMENT
@@ -31,6 +36,10 @@ def test_holds(behaviour: Behaviour, name: str) -> None:
 
 def test_without_xdist() -> None:
     a_harness_without_xdist_says_so(render_harness(xdist=False), environment(NEWEST))
+
+
+def test_without_split() -> None:
+    a_harness_without_split_says_so(render_harness(split=False), environment(NEWEST))
 
 
 @pytest.mark.parametrize(

@@ -395,7 +395,8 @@ def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
         found = [device.name for device in tf.config.list_logical_devices()]
         if not set(devices) <= set(found):
             lost = f"needs {', '.join(devices)}, but TensorFlow has {', '.join(found)}"
-            pytest.fail(f"{item.nodeid} {lost}: was it split anew?", pytrace=False)
+            why = "was it split anew?"
+            pytest.fail(f"{item.nodeid} {lost}: {why}", pytrace=False)
     if kind in STRATEGIES:
         made = item.session.stash.setdefault(MADE, {})
         strategy = made[kind] = made.get(kind) or STRATEGIES[kind](tf, devices)
