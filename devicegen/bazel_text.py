@@ -55,9 +55,8 @@ def bazel_text(facts: RepoFacts, decisions: Decisions) -> str:
 
 def _variables(decisions: Decisions) -> list[str]:
     """Return what stands for the harness's options too, under the names that those have here."""
-    options = [name[2:].upper().replace("-", "_") for name in decisions.names.options]
     rocm = ROCM_VARIABLES if decisions.rocm else ()
-    return sorted([*VARIABLES, *(f"PYTEST_{option}" for option in options), *rocm])
+    return sorted([*VARIABLES, *decisions.names.variables, *rocm])
 
 
 def _within(package: str, path: str) -> str:
