@@ -22,7 +22,8 @@ def bazel_text(facts: RepoFacts, decisions: Decisions) -> str:
     """Return the text for BUILD files and ``.bazelrc``; "" where there is no ``py_test`` main."""
     if decisions.main is None:
         return ""
-    bazel, config = facts.bazel, facts.pytest_config.path
+    bazel = facts.bazel
+    config = facts.pytest_config.path or decisions.registry  # one that is made now
     build_file = bazel.build_file(decisions.conftest)
     test = facts.test_files[0]
     test_package = posixpath.dirname(bazel.build_file(test))
