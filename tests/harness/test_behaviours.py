@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from devicegen.conftest_block import make_block
 from harness.behaviours import (
     WITHOUT_TENSORFLOW,
     WITHOUT_WORKERS,
@@ -17,10 +18,15 @@ from harness.isolation_behaviours import ISOLATED, strict_placement_can_be_asked
 from harness.names_behaviours import ALIASED, RENAMED
 from harness.placement_behaviours import PLACEMENT
 from harness.shapes_behaviours import SHAPED
-from harness.strategy_behaviours import STRATEGIC, a_strategy_of_ones_own_is_a_line
+from harness.strategy_behaviours import (
+    STRATEGIC,
+    a_strategy_of_ones_own_is_a_line,
+    strategies_distribute,
+)
 from kit import environment
 from kit.environments import PYTESTS, TENSORFLOWS
 from kit.harness import VARIANTS, render_harness
+from layouts import OWNERS_HOOKS
 
 Behaviour = Callable[[str, Path], None]
 NEWEST, *OLDER = PYTESTS
@@ -92,3 +98,10 @@ def test_shapes_and_isolation(behaviour: Behaviour, name: str) -> None:
 @under_each(*STRATEGIC)
 def test_strategies(behaviour: Behaviour, name: str) -> None:
     behaviour(render_harness(**VARIANTS["strategies"]), environment(name))
+
+
+@pytest.mark.slow
+def test_strategies_in_a_block() -> None:
+    """Below a project's own conftest, whose hooks run too; by the names that were chosen."""
+    block = make_block(render_harness(**VARIANTS["strategies"]), "")
+    strategies_distribute(f"{OWNERS_HOOKS}\n\n{block}", environment(TENSORFLOWS[0]))
