@@ -22,7 +22,8 @@ def bazel_text(facts: RepoFacts, decisions: Decisions) -> str:
     """Return the text for BUILD files and ``.bazelrc``; "" where there is no ``py_test`` main."""
     if decisions.main is None:
         return ""
-    bazel, config = facts.bazel, facts.pytest_config.path
+    bazel = facts.bazel
+    config = facts.pytest_config.path or decisions.registry  # one that is made now
     build_file = bazel.build_file(decisions.conftest)
     test = facts.test_files[0]
     test_package = posixpath.dirname(bazel.build_file(test))
@@ -55,9 +56,8 @@ def bazel_text(facts: RepoFacts, decisions: Decisions) -> str:
 
 def _variables(decisions: Decisions) -> list[str]:
     """Return what stands for the harness's options too, under the names that those have here."""
-    options = [name[2:].upper().replace("-", "_") for name in decisions.names.options]
     rocm = ROCM_VARIABLES if decisions.rocm else ()
-    return sorted([*VARIABLES, *(f"PYTEST_{option}" for option in options), *rocm])
+    return sorted([*VARIABLES, *decisions.names.variables, *rocm])
 
 
 def _within(package: str, path: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from devicegen.facts.taken_names import TakenNames
+from devicegen.facts.tox_environments import NEEDED
 
 T = TypeVar("T")
 
@@ -41,6 +42,11 @@ class HarnessNames:
         """The options, each with its dashes."""
         return tuple(f"--{name.replace('gpu', self.option_word)}" for name in OPTIONS)
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that stand for the options, in the same order."""
+        return tuple(f"PYTEST_{_attribute(option).upper()}" for option in self.options)
+
     def renamed(self, text: str) -> str:
         """Return a rendered text with the usual names exchanged for these, as whole words.
 
@@ -58,6 +64,15 @@ class HarnessNames:
             if old != new:
                 text = re.sub(rf"(?<![\w-]){re.escape(old)}(?![\w-])", new, text)
         return text
+
+
+def needed_variables(names: HarnessNames) -> tuple[str, ...]:
+    """Return which variables of the caller a run needs, in order, patterns as tox has them."""
+    usual, word = HarnessNames(), names.option_word.upper()
+    if names.option_word == usual.option_word:
+        return NEEDED
+    others = [name for name in NEEDED if not name.startswith("PYTEST_")]
+    return tuple(sorted([*others, "PYTEST_GPU_LOCK_DIR", f"PYTEST_{word}_*", names.variables[-1]]))
 
 
 def choose_names(

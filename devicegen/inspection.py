@@ -20,6 +20,7 @@ from devicegen.facts.conftests import Conftest
 from devicegen.facts.details import Details
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
+from devicegen.harness_names import HarnessNames, needed_variables
 
 SCHEMA = 1
 
@@ -33,6 +34,11 @@ class Inspection:
     decisions: Decisions | None = None
     change_set: ChangeSet | None = None
     refusal: str | None = None
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The variables of the caller that a run needs, by the names they have here."""
+        return needed_variables(self.decisions.names if self.decisions else HarnessNames())
 
 
 def schema() -> dict[str, Any]:
@@ -167,7 +173,11 @@ def _runners(inspection: Inspection) -> dict[str, Any]:
             for each in runners.commands
         ],
         "tox": [
-            {"where": str(each.where), "name": each.name, "lacks": list(each.lacks)}
+            {
+                "where": str(each.where),
+                "name": each.name,
+                "lacks": list(each.lacks(inspection.needed)),
+            }
             for each in runners.tox
         ],
         "nox": str(runners.nox) if runners.nox else None,

@@ -100,8 +100,9 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
             words = ", ".join([*each.telling, *(["under a launcher of ranks"] * each.ranks)])
             yield "", f"{each.where}: {words}"
     for environment in runners.tox:
-        lacks = f"passes no {', '.join(environment.lacks)}" if environment.lacks else "passes all"
-        yield "tox", f"{environment.name} ({environment.where}) {lacks}"
+        lacks = environment.lacks(inspection.needed)
+        passes = f"passes no {', '.join(lacks)}" if lacks else "passes all"
+        yield "tox", f"{environment.name} ({environment.where}) {passes}"
     if runners.bazel or runners.bazel_tests:
         yield "Bazel", f"{len(runners.bazel_tests)} test rules, {len(runners.bazel_gpu)} GPU tags"
     yield "pytest-xdist", _some(facts.xdist) or "not mentioned"

@@ -9,7 +9,9 @@ from devicegen.change import Action
 from devicegen.change_set import ChangeSet
 from devicegen.console import paint, say, warn
 from devicegen.decisions import Decisions
+from devicegen.facts.tox_environments import tox_gaps
 from devicegen.git_state import uncommitted
+from devicegen.harness_names import needed_variables
 from devicegen.planning import Plan
 
 
@@ -82,7 +84,7 @@ def refuse_uncommitted(top: Path, change_set: ChangeSet, *, allow_dirty: bool) -
 
 def print_runner_lines(plan: Plan) -> None:
     """Print what the project's own runners need, which devicegen does not write: exact lines."""
-    for gap in plan.facts.tox:
+    for gap in tox_gaps(plan.facts.tox, needed_variables(plan.decisions.names)):
         say(f"\n{gap}")
         for line in gap.lines:
             say(line)

@@ -135,6 +135,54 @@ def test_no_bazel_at_the_first_time(top: Path) -> None:
     assert "exports_files" not in done.stdout
 
 
+def test_where_nothing_runs_pytest(tmp_path: Path) -> None:
+    """It is refused unless asked for, and then with the configuration that is made."""
+    test = "import unittest\nimport tensorflow as tf\n"
+    write_tree(tmp_path, {"WORKSPACE": "", "p/a_test.py": test, "p/BUILD": "py_test(\n"})
+    before = state(tmp_path)
+    refused = run("init", tmp_path)
+
+    assert refused.code == 2
+    assert "are run by Bazel (p/BUILD:1, 1 test rule)" in refused.stderr
+    assert "`devicegen init --bazel` makes py_test run it\n" in refused.stderr
+    assert state(tmp_path) == before
+
+    done = run("init", tmp_path, "--bazel")
+    assert done.code == 0, done
+    assert '    srcs = ["conftest.py"],\n    data = ["//:pytest.ini"],\n' in done.stdout
+    assert '    args = ["$(location a_test.py)"],\n' in done.stdout
+    assert (tmp_path / "pytest.ini").is_file()
+    assert run("check", tmp_path).code == 0
+
+
+def test_the_main_is_where_the_conftest_is(tmp_path: Path) -> None:
+    """Where it is asked for, and where it is moved to later, with the main or without."""
+    write_tree(tmp_path, {**BAZEL, "tests/unit/test_b.py": "def test_b(): pass\n"})
+    done = run("init", tmp_path, "--conftest", "conftest.py")
+
+    assert done.code == 0, done
+    assert "parents[0]" in read(tmp_path, "pytest_main.py")
+    assert 'main = "//:pytest_main.py"' in done.stdout
+    assert "# In BUILD.bazel (a new file), for all tests:" in done.stdout
+
+    (tmp_path / "conftest.py").rename(tmp_path / HARNESS)
+    left = run("upgrade", tmp_path)
+    assert left.code == 0, left
+    assert "parents[1]" in read(tmp_path, MAIN)
+    assert "pytest_main.py: is not needed any more; delete it" in left.stderr
+    assert 'deps = ["//tests:conftest"]' in left.stdout
+    assert run("check", tmp_path).code == 0
+
+    (tmp_path / "pytest_main.py").unlink()
+    for name in ("conftest.py", "pytest_main.py"):
+        (tmp_path / "tests" / name).rename(tmp_path / name)
+    both = run("upgrade", tmp_path)
+    assert both.code == 0, both
+    assert "parents[0]" in read(tmp_path, "pytest_main.py")
+    assert not list(tmp_path.rglob("device_pytest_main.py"))
+    assert run("check", tmp_path).code == 0
+
+
 def test_an_edited_main_is_not_overwritten(top: Path) -> None:
     """It is ours, so it keeps its name; it is edited, so it is not touched."""
     run("init", top)

@@ -147,3 +147,32 @@ def test_facts_name_the_first_place(tmp_path: Path) -> None:
     line, where = gather_facts(top).taken.markers["run_on"]
 
     assert (line, str(where)) == ("run_on(host): where to run", "conftest.py:2")
+
+
+def test_tox_is_to_pass_the_names_that_hold(tmp_path: Path) -> None:
+    """Also when they are the record's; what passes the usual ones does not do then."""
+    write_tree(
+        tmp_path,
+        {
+            **LIBRARY,
+            "conftest.py": "def pytest_addoption(parser):\n    parser.addoption('--gpu-wait')\n",
+            "tox.ini": "[tox]\nenvlist = py\n[testenv]\ncommands = pytest\npass_env =\n"
+            "    CUDA_*\n    *_VISIBLE_DEVICES\n    PYTEST_GPU_*\n    TF_*\n    XLA_FLAGS\n",
+        },
+    )
+    lacks = "PYTEST_DEV_*, PYTEST_WORKERS_PER_DEV"
+    said = f"tox.ini:5: tox environment py runs pytest and does not pass {lacks}; add below"
+    lines = "\n    PYTEST_DEV_*\n    PYTEST_WORKERS_PER_DEV\n"
+
+    for _ in range(2):
+        done = run("init", tmp_path)
+        assert said in done.stdout, done
+        assert lines in done.stdout, done
+    assert f"passes no {lacks}" in " ".join(run("inspect", tmp_path).stdout.split())
+
+    tox = tmp_path / "tox.ini"
+    tox.write_text(tox.read_text().replace("    PYTEST_GPU_*\n", lines[1:]))
+    again = run("init", tmp_path)
+    assert "does not pass PYTEST_GPU_LOCK_DIR; add" in again.stdout, again
+    tox.write_text(tox.read_text() + "    PYTEST_GPU_LOCK_DIR\n")
+    assert "tox environment" not in run("init", tmp_path).stdout

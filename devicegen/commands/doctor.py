@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from devicegen import __version__
@@ -12,6 +12,7 @@ from devicegen.console import say
 from devicegen.facts.details import gather_details
 from devicegen.facts.repository import RepoFacts, gather_facts
 from devicegen.facts.runners import Runners
+from devicegen.harness_names import HarnessNames, needed_variables
 from devicegen.record import read_record
 from devicegen.target_pytest import TargetAnswer, ask_collection, ask_mapping, find_python
 
@@ -28,6 +29,7 @@ def doctor(path: Path, *, python: str | None, workers: int) -> int:
     record = read_record(facts.top, __version__)
     answer = ask_collection(interpreter, facts.top, record)
     runners = gather_details(facts.top, ()).runners
+    needed = needed_variables(record.names if record else HarnessNames())
     say(f"python       {interpreter}  ({why})")
     problems = list(_problems(facts, answer))
     for line in _report(facts, answer):
@@ -35,7 +37,7 @@ def doctor(path: Path, *, python: str | None, workers: int) -> int:
     if _is_active(answer):
         for line in ask_mapping(interpreter, facts.top, workers if answer.xdist else 0):
             say(f"mapping      {line}{f'  (-n {workers})' if answer.xdist else ''}")
-    obstacles = list(_obstacles(facts, runners, answer))
+    obstacles = list(_obstacles(facts, runners, answer, needed))
     for line in obstacles:
         say(f"in the way   {line}")
     for line in problems:
@@ -87,7 +89,9 @@ def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
         )
 
 
-def _obstacles(facts: RepoFacts, runners: Runners, answer: TargetAnswer) -> Iterator[str]:
+def _obstacles(
+    facts: RepoFacts, runners: Runners, answer: TargetAnswer, needed: Sequence[str]
+) -> Iterator[str]:
     for setup in facts.device_setups:
         if setup.when in EARLY and setup.in_test_run and setup.kind in WORDS:
             yield f"{setup.where}: {WORDS[setup.kind]} (`{setup.source}`)"
@@ -95,8 +99,8 @@ def _obstacles(facts: RepoFacts, runners: Runners, answer: TargetAnswer) -> Iter
         if name.startswith("no:"):
             yield f"{facts.pytest_config.path}: addopts hold -p {name}"
     for environment in runners.tox:
-        if environment.lacks:
-            names = ", ".join(environment.lacks)
+        if lacks := environment.lacks(needed):
+            names = ", ".join(lacks)
             yield f"{environment.where}: {environment.name} passes no {names}; add pass_env"
     for command in runners.commands:
         for option in command.telling:

@@ -35,7 +35,7 @@ from devicegen.facts.tensorflow_use import (
     scan_python,
     tensorflow_versions,
 )
-from devicegen.facts.tox_environments import ToxGap, tox_gaps
+from devicegen.facts.tox_files import ToxFile, read_tox_file
 from devicegen.facts.version_ranges import lowest_admitted
 from devicegen.facts.xdist_use import xdist_mentions
 
@@ -89,7 +89,7 @@ class RepoFacts:
     taken: TakenNames
     problems: tuple[str, ...]
     bazel: BazelFacts = NO_BAZEL
-    tox: tuple[ToxGap, ...] = ()
+    tox: ToxFile | None = None
     installed_by: tuple[str, ...] = ()
 
     @property
@@ -171,7 +171,7 @@ def gather_facts(path: Path) -> RepoFacts:
         taken=taken_names(tree, config, harnesses),
         problems=_problems(config, requirements.problems),
         bazel=read_bazel(tree, _mains_of_ours(tree)),
-        tox=tox_gaps(tree),
+        tox=read_tox_file(tree),
         installed_by=install_words(tree, requirements),
     )
 

@@ -7,7 +7,7 @@ https://tox.wiki/en/3.28.0/config.html#conf-passenv.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -30,11 +30,15 @@ NEEDED = (
 
 @dataclass(frozen=True)
 class ToxEnvironment:
-    """An environment that runs pytest, what it does not pass, and the line where it should."""
+    """An environment that runs pytest, the patterns that it passes, and the line where it does."""
 
     where: Location
     name: str
-    lacks: tuple[str, ...]
+    passed: tuple[str, ...]
+
+    def lacks(self, needed: Sequence[str] = NEEDED) -> tuple[str, ...]:
+        """Return which variables, or patterns such as ``TF_*``, it does not pass."""
+        return tuple(name for name in needed if not _is_passed(name, self.passed))
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,9 @@ class ToxGap:
         )
 
 
-def tox_gaps(tree: SourceTree) -> tuple[ToxGap, ...]:
-    """Return what the tox configuration at the top lacks; () where there is none."""
-    file = read_tox_file(tree)
-    return () if file is None else tuple(_gaps(file))
+def tox_gaps(file: ToxFile | None, needed: Sequence[str] = NEEDED) -> tuple[ToxGap, ...]:
+    """Return what the tox configuration lacks of the variables ``needed``."""
+    return () if file is None else tuple(_gaps(file, needed))
 
 
 def tox_environments(tree: SourceTree) -> tuple[ToxEnvironment, ...]:
@@ -75,25 +78,25 @@ def _environments(file: ToxFile) -> Iterator[ToxEnvironment]:
     for name in file.environments():
         if file.runs_pytest(name):
             passed = [*file.passed(name), *file.given(name)]
-            lacks = tuple(needed for needed in NEEDED if not _is_passed(needed, passed))
-            _, where, _ = file.addition(file.passes_in(name), lacks)
-            yield ToxEnvironment(where, name, lacks)
+            _, where, _ = file.addition(file.passes_in(name), NEEDED)
+            yield ToxEnvironment(where, name, tuple(passed))
 
 
-def _gaps(file: ToxFile) -> Iterator[ToxGap]:
+def _gaps(file: ToxFile, needed: Sequence[str]) -> Iterator[ToxGap]:
     lacking: dict[str, dict[str, None]] = {}  # section -> names of environments
     missing: dict[str, dict[str, None]] = {}  # section -> variables
     for environment in _environments(file):
-        if environment.lacks:
+        lacks = environment.lacks(needed)
+        if lacks:
             section = file.passes_in(environment.name)
             lacking.setdefault(section, {})[environment.name] = None
-            missing.setdefault(section, {}).update(dict.fromkeys(environment.lacks))
+            missing.setdefault(section, {}).update(dict.fromkeys(lacks))
     for section, names in lacking.items():
-        wanted = tuple(needed for needed in NEEDED if needed in missing[section])
+        wanted = tuple(name for name in needed if name in missing[section])
         place, where, lines = file.addition(section, wanted)
         yield ToxGap(where, place, tuple(names), wanted, lines)
 
 
-def _is_passed(needed: str, patterns: list[str]) -> bool:
+def _is_passed(needed: str, patterns: Sequence[str]) -> bool:
     """Tell whether one of tox's patterns covers a name, or a pattern such as ``TF_*``."""
     return any(fnmatchcase(needed.upper(), pattern.upper()) for pattern in patterns)

@@ -140,13 +140,23 @@ def _class_marks(cls: type) -> list[Any]:
     return [getattr(m, "mark", m) for m in marks if m.name in MARKER_NAMES]
 
 
-def _above_absl(function: Any) -> bool:
-    """Tell whether a marker stands above absl's decorators, which drop it."""
-    if hasattr(function, "__x_params_repr__") and not _class_marks(function):
-        with contextlib.suppress(OSError):  # there is no source
-            decorators = inspect.getsource(function).partition("def ")[0]
-            return bool(re.search(rf"@.*\b({'|'.join(MARKER_NAMES)})\b", decorators))
-    return False
+def _lost(node: Any) -> str:
+    """Return a marker above a decorator that drops it, as absl's do, or ""."""
+    call: Any = getattr(node, "obj", None)
+    function: Any = inspect.isroutine(call) and getattr(call, "place_as", call)
+    function = inspect.unwrap(function)  # place_as: as pytest has it
+    if function is call or not inspect.isfunction(function):
+        return ""
+    scope, above, found = {**function.__globals__, **vars(node.cls or object)}, "", []
+    with contextlib.suppress(OSError):  # there is no source
+        above = inspect.getsource(function).partition("def ")[0]
+    for dotted in re.findall(r"^\s*@\s*([\w.]+)", above, re.MULTILINE):
+        first, _, rest = dotted.partition(".")
+        value = scope.get(first)  # an alias: mine, or theirs.mine
+        value = getattr(value, "__dict__", {}).get(rest) if rest else value
+        found.append(getattr(value, "name", "") if value else dotted.split(".")[-1])
+    found = [name for name in found if name in MARKER_NAMES]
+    return found[0] if len(found) > len(_class_marks(call)) else ""
 
 
 def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
@@ -154,8 +164,9 @@ def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
 
     Raises ValueError, with a message for the test's author, where the marker is wrong.
     """
-    if _above_absl(getattr(node, "obj", None)):
-        raise ValueError("run_on is lost above absl's parameters: write it below them")
+    lost = _lost(node)
+    if lost:
+        raise ValueError(f"{lost} is lost above another decorator: write it below it")
     marks = _marks(node)
     if not marks:
         return []
@@ -316,6 +327,7 @@ def _split(assigned: Assignment, earlier: list[str]) -> Assignment:
     except ImportError as error:
         return dataclasses.replace(assigned, problem=f"no TensorFlow: {error}")
     _place(HOST)  # what is in no test's scope: imports, fixtures of wider scopes
+    _place_graphs(tf)
     logical_device = tf.config.LogicalDeviceConfiguration
     if assigned.simulated:
         physical = tf.config.list_physical_devices("CPU")
@@ -343,6 +355,27 @@ def _split(assigned: Assignment, earlier: list[str]) -> Assignment:
     return assigned
 
 
+def _place_graphs(tf: Any) -> None:
+    """Keep ops of a tf.Graph off the card where their scope is on the CPU.
+
+    What tf.device says within it goes first. In a `gpu` scope TensorFlow chooses, which
+    takes the first half if it can; a simulated one's name would get into saved models.
+    """
+    made = tf.Graph.__init__
+
+    def device_of(op: Any) -> str:
+        scope = sys.modules["tensorflow.python.eager.context"].context().device_name
+        return op.device or (HOST if (scope or "").endswith(HOST) else "")
+
+    @functools.wraps(made)
+    def make(graph: Any, *args: Any, **kwargs: Any) -> None:
+        made(graph, *args, **kwargs)
+        if not graph.building_function:  # a tf.function's is in its scope
+            graph._add_device_to_stack(device_of)
+
+    tf.Graph.__init__ = make
+
+
 def _logical_devices(kind: str, assigned: Assignment) -> tuple[str, ...]:
     gpu, first = ("CPU", 1) if assigned.simulated else ("GPU", 0)
     halves = (f"/device:{gpu}:{first}", f"/device:{gpu}:{first + 1}")
@@ -362,7 +395,8 @@ def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
         found = [device.name for device in tf.config.list_logical_devices()]
         if not set(devices) <= set(found):
             lost = f"needs {', '.join(devices)}, but TensorFlow has {', '.join(found)}"
-            pytest.fail(f"{item.nodeid} {lost}: was it split anew?", pytrace=False)
+            why = "was it split anew?"
+            pytest.fail(f"{item.nodeid} {lost}: {why}", pytrace=False)
     if kind in STRATEGIES:
         made = item.session.stash.setdefault(MADE, {})
         strategy = made[kind] = made.get(kind) or STRATEGIES[kind](tf, devices)

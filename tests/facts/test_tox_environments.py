@@ -8,12 +8,13 @@ import pytest
 
 from devicegen.facts.source_tree import SourceTree
 from devicegen.facts.tox_environments import NEEDED, ToxGap, tox_gaps
+from devicegen.facts.tox_files import read_tox_file
 from facts.tox_cases import CASES, Case, add_lines
 from kit import write_tree
 
 
 def gaps(top: Path) -> tuple[ToxGap, ...]:
-    return tox_gaps(SourceTree.list(top))
+    return tox_gaps(read_tox_file(SourceTree.list(top)))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -699,6 +699,26 @@ def a_harness_without_xdist_says_so(harness: str, python: Path) -> None:
     assert "xdist" in run.pytest.stderr, run
 
 
+def a_harness_without_split_says_so(harness: str, python: Path) -> None:
+    """A whole card is one device: enough for a GPU test, an error for one with a strategy."""
+    files = {
+        **FAKE_TENSORFLOW,
+        "test_whole.py": """
+            import pytest
+
+            @pytest.mark.run_on(["gpu", "distributed"])
+            def test_it(): pass
+        """,
+    }
+    run = run_harness(harness, python, files, smi=cards(1))
+    text = run.pytest.text("test_whole.py::test_it[distributed]")
+
+    assert run.outcomes["test_whole.py::test_it[gpu]"] == "passed", run
+    assert run.outcomes["test_whole.py::test_it[distributed]"] == "error", run
+    for word in ("/device:GPU:1", "not split", "run_on(['gpu'])", "upgrade --split"):
+        assert word in text, text
+
+
 # ---- Faults of today --------------------------------------------------------------------------
 
 ONE_GPU_TEST = {

@@ -59,6 +59,8 @@ def _list_logical(kind=None):
     if _mask() == os.environ.get("FAKE_TAKEN"):
         raise RuntimeError("CUDA-capable device(s)\nis/are busy or unavailable")
     _up.append(True)
+    if not _logical["GPU"]:  # whole cards
+        _logical["GPU"] = [each.name.replace("physical_", "") for each in _physical("GPU")]
     names = [name for names in _logical.values() for name in names]
     return [SimpleNamespace(name=name) for name in names if kind is None or kind in name]
 
@@ -94,6 +96,10 @@ distribute = SimpleNamespace(
     get_strategy=lambda: _strategies[-1],
     has_strategy=lambda: _strategies[-1] is not None,
 )
+
+
+class Graph:
+    """Something that is made."""
 
 
 class DeviceSpec:

@@ -510,6 +510,24 @@ PROCESSES = [
 
 PLACEMENT = [
     mutant(
+        "graphs know nothing of their scope",
+        p.graphs_are_kept_off_the_gpu,
+        "    _place_graphs(tf)\n",
+        "",
+    ),
+    mutant(
+        "graphs are on the CPU in every scope",
+        p.graphs_are_kept_off_the_gpu,
+        '(HOST if (scope or "").endswith(HOST) else "")',
+        "(HOST if device_of else scope)",
+    ),
+    mutant(
+        "device of a graph's own is overruled",
+        p.graphs_are_kept_off_the_gpu,
+        "return op.device or (",
+        "return (",
+    ),
+    mutant(
         "no scope for gpu",
         p.gpu_tests_are_on_the_gpu,
         'place = "" if strategy or not devices else devices[0]',

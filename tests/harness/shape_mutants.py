@@ -39,8 +39,8 @@ SHAPES = [
     mutant(
         "items without fixtures run in no scope",
         s.other_items_are_on_the_cpu,
-        '    elif item.stash[KIND] in ("cpu", "none"):  # an item without',
-        '    elif item.stash[KIND] in ("cpu", "none") and not item.config:  # an item without',
+        '    elif item.stash[KIND] in ("cpu", "none"):  # it has',
+        '    elif item.stash[KIND] in ("cpu", "none") and not item.config:  # it has',
         '        pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)',
         '        _place(hidden and "")\n        yield',
     ),
@@ -59,8 +59,26 @@ SHAPES = [
     mutant(
         "marker that absl drops is not missed",
         s.what_cannot_be_scoped_says_so,
-        '    if _above_absl(getattr(node, "obj", None)):',
-        "    if not node:",
+        "    lost = _lost(node)\n",
+        '    lost = ""\n',
+    ),
+    mutant(
+        "alias above absl's parameters is not known in a class",
+        s.what_cannot_be_scoped_says_so,
+        ", **vars(node.cls or object)}",
+        "}",
+    ),
+    mutant(
+        "marker above absl's parameters is not missed beside one below",
+        s.what_cannot_be_scoped_says_so,
+        "if len(found) > len(_class_marks(call)) else",
+        "if not _class_marks(call) else",
+    ),
+    mutant(
+        "marker above a decorator that keeps it is an error",
+        s.what_cannot_be_scoped_says_so,
+        "if len(found) > len(_class_marks(call)) else",
+        "if found else",
     ),
     mutant(
         "no nearest device is suggested",

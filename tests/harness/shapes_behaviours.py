@@ -22,8 +22,10 @@ CHECK = {
     "check.py": """
         import os
         import re
+        import pytest
         from seen import seen
 
+        everywhere = pytest.mark.run_on(["cpu", "gpu", "distributed"])
         EXPECTED = {"cpu": "CPU:0", "gpu": "CPU:1", "distributed": ""}
 
         def check():
@@ -272,7 +274,8 @@ SHAPES = {
     """,
     "sub/test_items.yaml": "",
     "test_refused.py": """
-        import unittest
+        import unittest.mock
+        import check
         import pytest
         import tensorflow as tf
         from absl.testing import parameterized
@@ -311,6 +314,21 @@ SHAPES = {
             @run_on(["gpu"])
             @parameterized.parameters(1, 2)
             def test_above(self, number): pass
+
+            of_the_class = run_on(["gpu"])
+
+            @of_the_class
+            @parameterized.parameters(1, 2)
+            def test_alias(self, number): pass
+
+            @check.everywhere
+            @parameterized.parameters(1, 2)
+            @run_on(["cpu"])
+            def test_two(self, number): pass
+
+            @run_on(["gpu"])
+            @unittest.mock.patch("os.getcwd")
+            def test_kept(self, getcwd): pass
 
             @parameterized.parameters(1, 2)
             def test_unmarked(self, number): pass
@@ -355,8 +373,10 @@ REFUSED = {  # what the message must hold
     "test_capitals": ("'GPU'", "maybe 'gpu'?"),
     "test_nested": ("['gpu']", "'gpu'"),
     "Cases::test_keyword": ("devices", "'gpu'"),
-    "Absl::test_above0": ("run_on", "absl"),
-    "Absl::test_above1": ("run_on", "absl"),
+    "Absl::test_above0": ("run_on", "lost", "below"),
+    "Absl::test_above1": ("run_on", "lost", "below"),
+    "Absl::test_alias0": ("run_on", "lost"),
+    "Absl::test_two0": ("run_on", "lost"),
 }
 DEVICES = ("cpu", "gpu", "distributed")
 
@@ -447,8 +467,8 @@ def what_cannot_be_scoped_says_so(harness: str, python: Path) -> None:
         for word in words:
             assert word in text.replace(nodeid, ""), (nodeid, word, text)
     others = ("test_right", "test_param_mark[1]", "test_own_parameter_unmarked[a]")
-    for name in (*others, "Absl::test_unmarked0"):
-        assert run.outcomes[f"test_refused.py::{name}"] == "passed", run
+    for name in (*others, "Absl::test_unmarked0", "Absl::test_kept[gpu]"):
+        assert run.outcomes.get(f"test_refused.py::{name}") == "passed", (name, str(run))
 
 
 SHAPED = (

@@ -7,15 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from harness.behaviours import WITHOUT_TENSORFLOW, WITHOUT_WORKERS, a_harness_without_xdist_says_so
+from devicegen.conftest_block import make_block
+from harness.behaviours import (
+    WITHOUT_TENSORFLOW,
+    WITHOUT_WORKERS,
+    a_harness_without_split_says_so,
+    a_harness_without_xdist_says_so,
+)
 from harness.isolation_behaviours import ISOLATED, strict_placement_can_be_asked_for
 from harness.names_behaviours import ALIASED, RENAMED
 from harness.placement_behaviours import PLACEMENT
 from harness.shapes_behaviours import SHAPED
-from harness.strategy_behaviours import STRATEGIC, a_strategy_of_ones_own_is_a_line
+from harness.strategy_behaviours import (
+    STRATEGIC,
+    a_strategy_of_ones_own_is_a_line,
+    strategies_distribute,
+)
 from kit import environment
 from kit.environments import PYTESTS, TENSORFLOWS
 from kit.harness import VARIANTS, render_harness
+from layouts import OWNERS_HOOKS
 
 Behaviour = Callable[[str, Path], None]
 NEWEST, *OLDER = PYTESTS
@@ -31,6 +42,10 @@ def test_holds(behaviour: Behaviour, name: str) -> None:
 
 def test_without_xdist() -> None:
     a_harness_without_xdist_says_so(render_harness(xdist=False), environment(NEWEST))
+
+
+def test_without_split() -> None:
+    a_harness_without_split_says_so(render_harness(split=False), environment(NEWEST))
 
 
 @pytest.mark.parametrize(
@@ -83,3 +98,10 @@ def test_shapes_and_isolation(behaviour: Behaviour, name: str) -> None:
 @under_each(*STRATEGIC)
 def test_strategies(behaviour: Behaviour, name: str) -> None:
     behaviour(render_harness(**VARIANTS["strategies"]), environment(name))
+
+
+@pytest.mark.slow
+def test_strategies_in_a_block() -> None:
+    """Below a project's own conftest, whose hooks run too; by the names that were chosen."""
+    block = make_block(render_harness(**VARIANTS["strategies"]), "")
+    strategies_distribute(f"{OWNERS_HOOKS}\n\n{block}", environment(TENSORFLOWS[0]))

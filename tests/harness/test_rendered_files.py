@@ -34,8 +34,8 @@ HEADER = "Header, options, marker registry"
 BAZEL = "Under Bazel: shards"
 BUDGETS = {
     HEADER: 100,  # 80
-    "Markers, ids, one item per device": 138,  # 110
-    "The split of a card, scopes, strategies": 105,  # 90
+    "Markers, ids, one item per device": 150,  # 110
+    "The split of a card, scopes, strategies": 118,  # 90
     "The run of a test": 51,
     "Isolation: what a test changes does not reach the next": 73,  # 25
     "The GPUs of this machine": 140,  # 80
@@ -47,18 +47,18 @@ BUDGETS = {
     BAZEL: 30,  # 35; not in every harness
 }
 ROCM_BUDGET = 60  # of the GPUs of this machine, and of what gets them
-TOTAL_BUDGET = 980 + 260 + 110  # 700
+TOTAL_BUDGET = 1005 + 260 + 110  # 700
 
 
-def golden_file(variant: str) -> Path:
-    # No test runner, linter or formatter picks up a .txt.
-    return GOLDEN / variant / "conftest.py.txt"
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_golden_file_is_what_is_rendered(variant: str) -> None:
-    file = golden_file(variant)
-    rendered = render_harness(**VARIANTS[variant])
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [*((each, "conftest.py") for each in VARIANTS), ("bazel", "pytest_main.py")],
+)
+def test_golden_file_is_what_is_rendered(variant: str, name: str) -> None:
+    """What is printed for BUILD files stands whole in ``test_bazel_files.py``."""
+    file = GOLDEN / variant / f"{name}.txt"  # no test runner, linter or formatter picks it up
+    is_main = name == "pytest_main.py"
+    rendered = render_bazel_main() if is_main else render_harness(**VARIANTS[variant])
     if os.environ.get("REFRESH_GOLDEN"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(rendered.encode())

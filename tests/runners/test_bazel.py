@@ -12,8 +12,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from generator import run
 from harness.lease_stress import violations
-from kit import environment
+from kit import environment, write_tree
 from kit.bazel import Workspace
 from kit.nvidia_smi import StandInNvidiaSmi, cards
 from runners.projects import FAKE_TENSORFLOW, GPU_LOG, add_build_texts, initialised
@@ -268,3 +269,60 @@ def test_leases_across_targets_and_shards(bazel: Workspace) -> None:
     assert {entry["card"] for entry in log} <= set(uuids), log
     # Each sandbox counts pids from 1, so a test stands for its process.
     assert not list(violations([{**entry, "pid": entry["test"]} for entry in log], {})), log
+
+
+# ---- A project that pytest has never run ------------------------------------------------------
+
+ALONE = {
+    **FAKE_TENSORFLOW,
+    "BUILD": 'py_library(name = "libraries", srcs = ["tensorflow.py"],'
+    ' imports = ["."], visibility = ["//visibility:public"])\n',
+    "tests/add_test.py": """
+        import os
+        import unittest
+
+        import tensorflow as tf
+
+        class AddTest(unittest.TestCase):
+            def test_add(self): self.assertEqual(1 + 1, 2)
+
+            def test_is_run_by_pytest(self): self.assertIn("PYTEST_CURRENT_TEST", os.environ)
+
+        if __name__ == "__main__":
+            unittest.main()
+    """,
+    "tests/BUILD": """
+        py_test(
+            name = "as_before",
+            srcs = ["add_test.py"],
+            main = "add_test.py",
+            deps = ["//alone:libraries"],
+        )
+    """,
+}
+
+
+def test_a_project_that_only_bazel_runs(bazel: Workspace) -> None:
+    """``--bazel`` is asked for; the harness and its main go where ``--conftest`` says."""
+    top = write_tree(bazel.top / "alone", ALONE)
+    assert run("init", top).code == 2
+    done = run("init", top, "--bazel", "--conftest", "tests/conftest.py")
+    assert done.code == 0, done
+    add_build_texts(top, done.stdout)
+    (_, _, text) = done.stdout.partition("# In each py_test")
+    rule = text[text.index("py_test(") : text.index("\n)\n") + 3]
+    (top / "tests/BUILD").write_text(
+        (top / "tests/BUILD").read_text()
+        + rule.replace('//alone/tests:conftest"]', '//alone/tests:conftest", "//alone:libraries"]')
+    )
+    tested = bazel.test(
+        environment("pytest-9"), "//alone/...", *ALL, SIMULATED, "--test_env=DIARY=/dev/null"
+    )
+    cases = ET.parse(bazel.logs("alone/tests", "add_test") / "test.xml").iter("testcase")
+
+    # Without pytest one of the two tests fails: so the rule above is not the one that passes.
+    assert verdicts(tested) == {"as_before": "FAILED", "add_test": "PASSED"}, tested.stdout
+    for case in cases:
+        assert {each.get("name"): each.get("value") for each in case.iter("property")} == {
+            "device": "cpu", "gpu": "simulated-0"
+        }  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 from devicegen.facts.source_tree import SourceTree
 from devicegen.facts.tox_environments import tox_gaps
+from devicegen.facts.tox_files import read_tox_file
 from facts.tox_cases import add_lines
 from kit import environment
 from kit.bazel import Workspace
@@ -70,7 +71,7 @@ class Project:
         self.python, self.tools = environment(PYTHON), environment("runners")
         printed = initialised(self.top, {**SUITE, **RUNNERS})
         add_build_texts(self.top, printed)
-        add_lines(self.top, tox_gaps(SourceTree.list(self.top)))
+        add_lines(self.top, tox_gaps(read_tox_file(SourceTree.list(self.top))))
         self.generated = {
             name: (self.top / name).read_bytes() for name in ("conftest.py", "pytest_main.py")
         }

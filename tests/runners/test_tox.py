@@ -11,6 +11,7 @@ import pytest
 
 from devicegen.facts.source_tree import SourceTree
 from devicegen.facts.tox_environments import NEEDED, tox_gaps
+from devicegen.facts.tox_files import read_tox_file
 from facts.tox_cases import CASES, Case, add_lines
 from kit import environment, write_tree
 from kit.environments import REPOSITORY
@@ -89,7 +90,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Answer:
         names = {top: ",".join(case.lacks) for top, case in folders.items()}
         before = ask(version, names)
         for top in folders:
-            add_lines(top, tox_gaps(SourceTree.list(top)))
+            add_lines(top, tox_gaps(read_tox_file(SourceTree.list(top))))
         after = ask(version, names)
         for top, case in folders.items():
             text = (top / case.path).read_text("utf-8")

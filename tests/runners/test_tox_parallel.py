@@ -9,6 +9,7 @@ import pytest
 
 from devicegen.facts.source_tree import SourceTree
 from devicegen.facts.tox_environments import tox_gaps
+from devicegen.facts.tox_files import read_tox_file
 from facts.tox_cases import add_lines
 from harness.lease_stress import violations
 from kit import environment
@@ -35,7 +36,7 @@ PROJECT = {
             GPU_LOG
             PATH
             SUITE_PYTHON
-        commands = {env:SUITE_PYTHON} -m pytest -n1 --gpu-require=1
+        commands = {env:SUITE_PYTHON} -m pytest -n2 --gpu-require=1
     """,
     "tests/test_gpu.py": """
         import os
@@ -57,7 +58,7 @@ def test_no_card_is_shared_and_each_environment_completes(tmp_path: Path) -> Non
     """Three environments, two cards of three: the mask gets through, and bounds them."""
     top = tmp_path / "project"
     initialised(top, PROJECT)
-    add_lines(top, tox_gaps(SourceTree.list(top)))
+    add_lines(top, tox_gaps(read_tox_file(SourceTree.list(top))))
     smi = StandInNvidiaSmi(tmp_path / "bin", cards(3))
     log = tmp_path / "gpu.jsonl"
     done = run_process(
