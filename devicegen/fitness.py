@@ -21,8 +21,18 @@ def refuse_unfit(facts: RepoFacts, *, is_asked: bool) -> None:
     if not facts.test_files:
         patterns = ", ".join(facts.pytest_config.python_files)
         raise DevicegenError(
-            f"{facts.top}: no test file ({patterns}) here; write a first test, then run "
-            "`devicegen init` again"
+            f"{facts.top}: no test file ({patterns}) here{_other_tests(facts)}; write a first "
+            "test, then run `devicegen init` again"
+        )
+    if not is_asked and facts.container_tests:
+        count = len(facts.container_tests)
+        raise DevicegenError(
+            f"{facts.container_tests[0]}: {_all(count)} containers or a cluster, and none "
+            "imports TensorFlow: what is tested runs in other processes, where a harness of pytest's sets "
+            "no device scope; their GPUs are docker's --gpus or Kubernetes' nvidia.com/gpu. What "
+            "a harness can do here is to lease GPUs and to give each of pytest-xdist's workers "
+            "one, in CUDA_VISIBLE_DEVICES, for a test to hand on: `devicegen init --no-split "
+            "--conftest conftest.py` writes that, and the tests get the marker no_device_scope"
         )
     if not is_asked and facts.pytest_use is None and facts.other_test_runner is not None:
         raise DevicegenError(
@@ -33,12 +43,29 @@ def refuse_unfit(facts: RepoFacts, *, is_asked: bool) -> None:
         )
 
 
+def _all(count: int) -> str:
+    return "the only test file drives" if count == 1 else f"all {count} test files drive"
+
+
+def _other_tests(facts: RepoFacts) -> str:
+    if not facts.other_tests:
+        return ""
+    said = ", ".join(
+        f"{runner} ({where.path}{f' and {count - 1} more' if count > 1 else ''})"
+        for runner, where, count in facts.other_tests
+    )
+    return (
+        f"; its tests are run by {said}, where pytest has no part, and so a harness neither: GPUs "
+        "are given out there by docker's --gpus, Kubernetes' nvidia.com/gpu or the scripts"
+    )
+
+
 def _refuse_without_tensorflow(facts: RepoFacts) -> None:
     versions = facts.tensorflow
     if not versions.where and not facts.tensorflow_imports:
         raise DevicegenError(
-            f"{facts.top}: TensorFlow is neither required nor imported here{_others(facts)}; "
-            "devicegen writes harnesses for TensorFlow only so far"
+            f"{facts.top}: TensorFlow is neither required nor imported here{_but_ours(facts)}"
+            f"{_others(facts)}; devicegen writes harnesses for TensorFlow only so far"
         )
     if versions.where and not versions.admits_2x:
         raise DevicegenError(
@@ -51,6 +78,11 @@ def _refuse_without_tensorflow(facts: RepoFacts) -> None:
             f"{aside[0]}: TensorFlow is imported in examples and documents only, not by the "
             "project or its tests; a harness would have nothing to scope"
         )
+
+
+def _but_ours(facts: RepoFacts) -> str:
+    ours = [each.path for each in facts.described if each.owner != "project"]
+    return f", but by devicegen's harness in {ours[0]}, which has no use then" if ours else ""
 
 
 def _others(facts: RepoFacts) -> str:

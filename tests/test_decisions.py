@@ -17,6 +17,7 @@ from devicegen.facts.repository import RepoFacts, gather_facts
 from devicegen.record import Answers, Record
 from devicegen.rendering import render_conftest
 from kit import clean_environ, write_tree
+from kit.harness import render_harness
 
 TEST = "import tensorflow\n"
 TESTPATHS = "[pytest]\ntestpaths = "
@@ -255,6 +256,28 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         {"p/test_a.py": "", "examples/a.py": TEST, "docs/b.py": TEST},
         "docs/b.py:1: TensorFlow is imported in examples and documents only",
     ),
+    "a harness only": (
+        {"p/test_a.py": "import torch\n", "p/conftest.py": render_harness()},
+        "{top}: TensorFlow is neither required nor imported here, but by devicegen's harness in "
+        "p/conftest.py, which has no use then, PyTorch is (p/test_a.py:1); ",
+    ),
+    "containers": (
+        {"a.py": TEST, "p/test_a.py": "import docker\n", "p/conftest.py": "",
+         "p/test_b.py": "import os\nimport subprocess\nrun(['docker', 'ps'])\n"},
+        "p/test_a.py:1: all 2 test files drive containers or a cluster, and none imports TensorFl",
+    ),
+    "containers of a fixture": (
+        {"a.py": TEST, "p/test_a.py": "def test_a(served): pass\n",
+         "p/conftest.py": "import os\nos.system('kubectl apply -f x.yaml')\n"},
+        "p/conftest.py:2: the only test file drives containers or a cluster, and none imports Ten",
+    ),
+    "no Python test": (
+        {"a.py": TEST, "tests/a.bats": "", "tests/b.bats": "", "docker-compose.test.yml": "",
+         "tests/pod.yaml": "kind: Pod\n", "tests/run.sh": "", "tests/data.yaml": "a: 1\n"},
+        "{top}: no test file (test_*.py, *_test.py) here; its tests are run by bats (tests/a.bats "
+        "and 1 more), shell scripts (tests/run.sh), docker-compose (docker-compose.test.yml), "
+        "Kubernetes (tests/pod.yaml), where pytest has no part, and so a harness neither: ",
+    ),
     "Bazel only": (
         {"p/a_test.py": TEST, "p/BUILD": "# x\npy_test(name = 'a')\ncuda_py_test(name = 'b')\n"},
         "{top}: nothing here runs pytest, without which a harness does nothing; the 1 test files "
@@ -266,6 +289,24 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         "are run each as a program of its own (p/a_test.py ends in a main())",
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"p/test_a.py": f"{TEST}import docker\n"},
+        {"p/test_a.py": "import docker\n", "p/test_b.py": "import lib\n", "lib.py": TEST},
+        {"p/test_a.py": "import lib\n", "lib.py": TEST, "p/conftest.py": "import docker\n"},
+        {"p/test_a.py": "'a docker image'\n", "lib.py": TEST},
+    ],
+    ids=["TensorFlow beside", "one of two", "a fixture, and the library", "a word"],
+)
+def test_a_test_that_also_drives_containers_is_a_test(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    facts = gather_facts(write_tree(tmp_path, {".git/HEAD": "", "pytest.ini": "", **files}))
+
+    assert decide(facts, Answers(), None).conftest
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -54,8 +54,11 @@ def _report(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
     if answer.pytest:
         yield f"pytest       {answer.pytest} on Python {answer.python}, rootdir {answer.rootdir}"
         yield f"configured   {answer.inifile or 'no configuration in force'}"
+    ejected = [each.path for each in facts.described if each.ejected]
     for harness in answer.harnesses:
-        yield f"harness      {_shown(facts, harness)}, loaded before options are parsed"
+        shown = _shown(facts, harness)
+        whose = ", the project's own since `devicegen eject`" if shown in ejected else ""
+        yield f"harness      {shown}, loaded before options are parsed{whose}"
     if answer.options:
         names = ", ".join("--" + name.replace("_", "-") for name in answer.options)
         yield f"options      known: {names}"
@@ -65,7 +68,7 @@ def _report(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
 
 
 def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
-    written = [*facts.harnesses, *(each.path for each in facts.described if each.owner == "both")]
+    written = _harnesses(facts)
     if answer.failure:
         yield f"pytest stops (exit code {answer.exit_code}): {answer.failure}"
     if not answer.harnesses and not written:
@@ -87,8 +90,16 @@ def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
         )
 
 
+def _harnesses(facts: RepoFacts) -> list[str]:
+    """Return the conftests that hold a harness, also one that was ejected."""
+    return [each.path for each in facts.described if each.owner != "project" or each.ejected]
+
+
 def _obstacles(facts: RepoFacts, runners: Runners, answer: TargetAnswer) -> Iterator[str]:
+    ejected = [each.path for each in facts.described if each.ejected]
     for setup in facts.device_setups:
+        if setup.where.path in ejected:
+            continue
         if setup.when in EARLY and setup.in_test_run and setup.kind in WORDS:
             yield f"{setup.where}: {WORDS[setup.kind]} (`{setup.source}`)"
     for name in facts.pytest_config.options("-p"):

@@ -13,6 +13,7 @@ from packaging.specifiers import SpecifierSet
 from devicegen.errors import DevicegenError
 from devicegen.facts.bazel import MAINS, NO_BAZEL, BazelFacts, read_bazel
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
+from devicegen.facts.container_tests import container_tests, other_tests
 from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
 from devicegen.facts.device_setup import DeviceSetup, read_device_setups
 from devicegen.facts.frameworks import Framework, read_frameworks, required_beside
@@ -57,7 +58,9 @@ class RepoFacts:
     the oldest pytest asked for. ``device_setups`` is how the project handles devices itself.
     ``other_frameworks`` are sought where TensorFlow is not used, ``beside_tensorflow`` are those
     that are required too, ``other_test_runner`` says in
-    words what runs the tests where no ``pytest_use`` was found.
+    words what runs the tests where no ``pytest_use`` was found. ``container_tests`` is where each
+    test file drives containers, where all do; ``other_tests`` are those of other languages, where
+    there are none of Python.
     ``problems`` are lines about files that could not be read; ``tox`` is what the tox
     configuration lacks; ``installed_by`` are the arguments of ``pip install`` for it and its
     tests.
@@ -84,6 +87,8 @@ class RepoFacts:
     beside_tensorflow: tuple[tuple[str, Location], ...]
     pytest_use: Location | None
     other_test_runner: str | None
+    container_tests: tuple[Location, ...]
+    other_tests: tuple[tuple[str, Location, int], ...]
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
     taken: TakenNames
@@ -166,6 +171,8 @@ def gather_facts(path: Path) -> RepoFacts:
         beside_tensorflow=required_beside(requirements),
         pytest_use=use,
         other_test_runner=None if use else other_test_runner(tree, test_files),
+        container_tests=container_tests(tree, test_files, imports),
+        other_tests=() if test_files else other_tests(tree),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
         taken=taken_names(tree, config, harnesses),
