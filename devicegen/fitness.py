@@ -29,10 +29,11 @@ def refuse_unfit(facts: RepoFacts, *, is_asked: bool) -> None:
         raise DevicegenError(
             f"{facts.container_tests[0]}: {_all(count)} containers or a cluster, and none "
             "imports TensorFlow: what is tested runs in other processes, where no harness of "
-            "pytest's sets a device scope; their GPUs are docker's --gpus or Kubernetes' nvidia.com/gpu. What "
-            "a harness can do here is to lease GPUs and to give each of pytest-xdist's workers "
-            "one, in CUDA_VISIBLE_DEVICES, for a test to hand on: `devicegen init --no-split "
-            "--conftest conftest.py` writes that, and the tests get the marker no_device_scope"
+            "pytest's sets a device scope; their GPUs are docker's --gpus or Kubernetes' "
+            "nvidia.com/gpu. What a harness can do here is to lease GPUs and to give each of "
+            "pytest-xdist's workers one, in CUDA_VISIBLE_DEVICES, for a test to hand on: "
+            "`devicegen init --no-split --conftest conftest.py` writes that, and the tests get "
+            "the marker no_device_scope"
         )
     if not is_asked and facts.pytest_use is None and facts.other_test_runner is not None:
         raise DevicegenError(

@@ -12,6 +12,7 @@ from devicegen.console import say
 from devicegen.facts.details import gather_details
 from devicegen.facts.repository import RepoFacts, gather_facts
 from devicegen.facts.runners import Runners
+from devicegen.leases import held_leases, lease_folder
 from devicegen.record import read_record
 from devicegen.target_pytest import TargetAnswer, ask_collection, ask_mapping, find_python
 
@@ -32,6 +33,8 @@ def doctor(path: Path, *, python: str | None, workers: int) -> int:
     problems = list(_problems(facts, answer))
     for line in _report(facts, answer):
         say(line)
+    for line in _leases(facts.top):  # before the mapping, which leases for a moment
+        say(f"leases       {line}")
     if _is_active(answer):
         for line in ask_mapping(interpreter, facts.top, workers if answer.xdist else 0):
             say(f"mapping      {line}{f'  (-n {workers})' if answer.xdist else ''}")
@@ -65,6 +68,12 @@ def _report(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
     if answer.items:
         counts = ", ".join(f"{count} {kind}" for kind, count in answer.items.items())
         yield f"items        {counts}"
+
+
+def _leases(top: Path) -> list[str]:
+    folder = lease_folder(os.environ, top)
+    held = [str(lease) for lease in held_leases(folder)]
+    return held or [f"no GPU is leased by another run ({folder})"]
 
 
 def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
