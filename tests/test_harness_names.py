@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from devicegen.facts.repository import gather_facts
-from devicegen.harness_names import HarnessNames
+from devicegen.facts.taken_names import CANDIDATES
+from devicegen.harness_names import (
+    FIXTURES,
+    MARKERS,
+    OPTION_WORDS,
+    PLAIN_MARKERS,
+    PLAIN_PREFIXES,
+    HarnessNames,
+)
 from generator import HARNESS, LIBRARY, RECORD, run
 from kit import read_tree, write_tree
 
@@ -147,3 +155,14 @@ def test_facts_name_the_first_place(tmp_path: Path) -> None:
     line, where = gather_facts(top).taken.markers["run_on"]
 
     assert (line, str(where)) == ("run_on(host): where to run", "conftest.py:2")
+
+
+def test_a_file_with_a_name_to_choose_from_is_looked_into() -> None:
+    """The text search that spares the rest from being parsed knows them all."""
+    words = [*FIXTURES, *(name for pair in MARKERS for name in pair)]
+    words += [f"pytest.mark.{pre}{name}" for pre in PLAIN_PREFIXES for name in PLAIN_MARKERS]
+    words += [f'"{pre}{name}: slow"' for pre in PLAIN_PREFIXES for name in PLAIN_MARKERS]
+    words += [option for word in OPTION_WORDS for option in HarnessNames(option_word=word).options]
+
+    assert not [word for word in words if not CANDIDATES.search(f"x {word}".encode())]
+    assert not CANDIDATES.search(b"# a GPU, a cpu, distributed under a licence\nthe.gpu")
