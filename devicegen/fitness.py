@@ -24,6 +24,8 @@ def refuse_unfit(facts: RepoFacts, *, is_asked: bool) -> None:
             f"{facts.top}: no test file ({patterns}) here{_other_tests(facts)}; write a first "
             "test, then run `devicegen init` again"
         )
+    if not is_asked:
+        _refuse_beside_another(facts)
     if not is_asked and facts.container_tests:
         count = len(facts.container_tests)
         raise DevicegenError(
@@ -59,6 +61,23 @@ def _other_tests(facts: RepoFacts) -> str:
         f"; its tests are run by {said}, where pytest has no part, and so a harness neither: GPUs "
         "are given out there by docker's --gpus, Kubernetes' nvidia.com/gpu or the scripts"
     )
+
+
+def _refuse_beside_another(facts: RepoFacts) -> None:
+    """Refuse where the project runs on another framework, and few of its tests on TensorFlow."""
+    files = {where.path for where in facts.tensorflow_imports if not ASIDE.match(where.path)}
+    own = [path for path in facts.test_files if not ASIDE.match(path)]
+    few = [path for path in own if path in files]
+    if facts.instead_of_tensorflow is not None and facts.tensorflow.where and own:
+        name, where = facts.instead_of_tensorflow
+        if 2 * len(few) < len(own):
+            raise DevicegenError(
+                f"{where}: the project runs on {name}; TensorFlow is required for development "
+                f"only ({facts.tensorflow.where[0]}), and {len(few) or 'none'} of {len(own)} test "
+                f"files import{'s' * (len(few) == 1)} it. A harness would give the others no "
+                f"scope, and hide GPUs from {name} on workers without one; for the sake of those "
+                "few, `devicegen init --conftest conftest.py` writes one"
+            )
 
 
 def _refuse_without_tensorflow(facts: RepoFacts) -> None:

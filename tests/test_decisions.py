@@ -207,6 +207,11 @@ def test_where_no_level_is_free_one_is_shared(
 SPLIT = "one = tf.config.list_physical_devices('GPU')[0]\n"
 SPLIT += "tf.config.set_logical_device_configuration(one, [])\n"
 MAP = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['PYTEST_XDIST_WORKER'][2:]\n"
+JAX = """[project]
+name = "a"
+dependencies = ["jax"]
+optional-dependencies.tests = ["tensorflow"]
+"""
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "no level": (
         {"pytest.ini": "[pytest]\naddopts = --confcutdir=p/tests\n", "p/tests/test_a.py": TEST},
@@ -261,6 +266,11 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         "{top}: TensorFlow is neither required nor imported here, but by devicegen's harness in "
         "p/conftest.py, which has no use then, PyTorch is (p/test_a.py:1); ",
     ),
+    "JAX, and TensorFlow in a test": (
+        {"pyproject.toml": JAX, "p/test_a.py": TEST, "p/test_b.py": "", "p/test_c.py": ""},
+        "pyproject.toml:3: the project runs on JAX; TensorFlow is required for development only "
+        "(pyproject.toml:4), and 1 of 3 test files imports it. A harness would give the others no",
+    ),
     "containers": (
         {"a.py": TEST, "p/test_a.py": "import docker\n", "p/conftest.py": "",
          "p/test_b.py": "import os\nimport subprocess\nrun(['docker', 'ps'])\n"},
@@ -298,10 +308,19 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         {"p/test_a.py": "import docker\n", "p/test_b.py": "import lib\n", "lib.py": TEST},
         {"p/test_a.py": "import lib\n", "lib.py": TEST, "p/conftest.py": "import docker\n"},
         {"p/test_a.py": "'a docker image'\n", "lib.py": TEST},
+        {"p/test_a.py": TEST, "pyproject.toml": JAX},
+        {"p/test_a.py": "", "lib.py": TEST, "pyproject.toml": JAX.replace("tests", "tf")},
     ],
-    ids=["TensorFlow beside", "one of two", "a fixture, and the library", "a word"],
+    ids=[
+        "TensorFlow beside",
+        "one of two",
+        "a fixture, and the library",
+        "a word",
+        "JAX, and most tests of TensorFlow",
+        "JAX, or TensorFlow",
+    ],
 )
-def test_a_test_that_also_drives_containers_is_a_test(
+def test_what_is_tested_here_too_is_no_reason_to_refuse(
     tmp_path: Path, files: dict[str, str]
 ) -> None:
     facts = gather_facts(write_tree(tmp_path, {".git/HEAD": "", "pytest.ini": "", **files}))

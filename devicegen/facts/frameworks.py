@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from devicegen.facts.conftests import owners_data
 from devicegen.facts.requirement_record import Requirements
 from devicegen.facts.source_tree import Location, SourceTree
-from devicegen.facts.tensorflow_use import TENSORFLOW_DISTRIBUTIONS
+from devicegen.facts.tensorflow_use import TENSORFLOW_DISTRIBUTIONS, is_for_development
 
 # Name, distributions, module.
 FRAMEWORKS = (
@@ -70,3 +70,14 @@ def required_beside(requirements: Requirements) -> tuple[tuple[str, Location], .
         if facts := requirements.named(*distributions):
             found.append((name, facts[0].where))
     return tuple(found)
+
+
+def required_instead(requirements: Requirements) -> tuple[str, Location] | None:
+    """Return the framework that is run on, where TensorFlow is there for development only."""
+    if not all(map(is_for_development, requirements.named(*TENSORFLOW_DISTRIBUTIONS))):
+        return None
+    for name, distributions, _ in FRAMEWORKS[1:3]:
+        for fact in requirements.named(*distributions):
+            if fact.group == "dependencies":
+                return name, fact.where
+    return None

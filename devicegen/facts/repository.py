@@ -16,7 +16,12 @@ from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
 from devicegen.facts.container_tests import container_tests, other_tests
 from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
 from devicegen.facts.device_setup import DeviceSetup, read_device_setups
-from devicegen.facts.frameworks import Framework, read_frameworks, required_beside
+from devicegen.facts.frameworks import (
+    Framework,
+    read_frameworks,
+    required_beside,
+    required_instead,
+)
 from devicegen.facts.import_path import harms_of_new_conftests
 from devicegen.facts.installation import install_words
 from devicegen.facts.pytest_config import (
@@ -85,6 +90,7 @@ class RepoFacts:
     device_setups: tuple[DeviceSetup, ...]
     other_frameworks: tuple[Framework, ...]
     beside_tensorflow: tuple[tuple[str, Location], ...]
+    instead_of_tensorflow: tuple[str, Location] | None
     pytest_use: Location | None
     other_test_runner: str | None
     container_tests: tuple[Location, ...]
@@ -169,6 +175,7 @@ def gather_facts(path: Path) -> RepoFacts:
         device_setups=read_device_setups(tree, device_files, test_files),
         other_frameworks=() if versions.where or imports else read_frameworks(tree, requirements),
         beside_tensorflow=required_beside(requirements),
+        instead_of_tensorflow=required_instead(requirements),
         pytest_use=use,
         other_test_runner=None if use else other_test_runner(tree, test_files),
         container_tests=container_tests(tree, test_files, imports),

@@ -127,6 +127,11 @@ def scan_python(
     return tuple(imports), naming
 
 
+def is_for_development(fact: RequirementFact) -> bool:
+    """Tell whether a requirement is of the tests, documents and the like only."""
+    return _rank(fact) >= 3
+
+
 def _rank(fact: RequirementFact) -> int:
     kind, _, name = fact.group.partition(":")
     match kind:
