@@ -15,7 +15,7 @@ RANK_MUTANTS = [
     mutant(
         "rank is not said",
         b.each_rank_has_the_card_of_its_rank,
-        'return mine, f"{said} GPUs; {source}"',
+        'return mine, f"{said} GPUs{few}; {source}"',
         "return mine, source",
     ),
     mutant(
@@ -34,7 +34,7 @@ RANK_MUTANTS = [
     mutant(
         "rank alone is no rank",
         b.every_launcher_is_known,
-        "of = max(least, int(ranks) if ranks.isdecimal() else 0)",
+        "of = max(int(rank) + 1, int(ranks) if ranks.isdecimal() else 0)",
         "of = int(ranks) if ranks.isdecimal() else 0",
     ),
     mutant(

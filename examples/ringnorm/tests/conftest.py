@@ -919,15 +919,15 @@ def _of_rank(run: Run, cards: list[Card], source: str) -> tuple[list[Card], str]
         if number == "SLURM_GTIDS":
             ranks = str(len(ranks.split(",")))
         if rank.isdecimal():
-            least = int(rank) + 1  # where the number is not said
-            of = max(least, int(ranks) if ranks.isdecimal() else 0)
+            of = max(int(rank) + 1, int(ranks) if ranks.isdecimal() else 0)
             if of > 1:
                 mine = cards[int(rank) % len(cards) :: of]
                 if of > len(cards):
                     run.crowded, run.patience = True, 0  # a lease may be another rank's
                     mine = mine if any(mask in run.caller for mask in MASKS) else []
                 said = f"rank {rank} of {of} ({name}) has {len(mine)} of {len(cards)}"
-                return mine, f"{said} GPUs; {source}"
+                few = "" if mine else ", too few for all"
+                return mine, f"{said} GPUs{few}; {source}"
     return cards, source
 
 
