@@ -283,6 +283,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     ),
     "no Python test": (
         {"a.py": TEST, "tests/a.bats": "", "tests/b.bats": "", "docker-compose.test.yml": "",
+         "docker-compose.yml": "",
          "tests/pod.yaml": "kind: Pod\n", "tests/run.sh": "", "tests/data.yaml": "a: 1\n"},
         "{top}: no test file (test_*.py, *_test.py) here; its tests are run by bats (tests/a.bats "
         "and 1 more), shell scripts (tests/run.sh), docker-compose (docker-compose.test.yml), "

@@ -20,11 +20,14 @@ DRIVES = re.compile(
 )
 IMPORTED = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(\w+)", re.MULTILINE)
 TEST_FOLDER = r"(?:.*/)?(?:tests?|e2e|testing|[\w-]*integration[\w-]*|[\w-]*tests?)/"
+COMPOSE = r"(?:docker-)?compose[\w.-]*"
 # What runs tests that are no Python -> the files by which it is known.
 OTHERS = {
     "bats": re.compile(r".*\.bats"),
     "shell scripts": re.compile(rf"{TEST_FOLDER}.*\.sh|(?:.*/)?(?:[\w-]+_)?tests?[\w-]*\.sh"),
-    "docker-compose": re.compile(r"(?:.*/)?(?:docker-)?compose[\w.-]*\.ya?ml"),
+    "docker-compose": re.compile(
+        rf"{TEST_FOLDER}(?:.*/)?{COMPOSE}\.ya?ml|(?:.*/)?{COMPOSE}[.-](?:tests?|e2e|ci)\.ya?ml"
+    ),
     "Kubernetes": re.compile(rf"{TEST_FOLDER}.*\.ya?ml"),
 }
 MANIFEST = re.compile(r"^kind:[ ]*\w", re.MULTILINE)
