@@ -253,6 +253,17 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
          "def pytest_configure(config): os.environ['CUDA_VISIBLE_DEVICES'] = '-1'\n"},
         "conftest.py:2: sets which GPUs a process sees (",
     ),
+    "a map of ranks": (
+        {"p/test_a.py": TEST, "conftest.py": "import tensorflow as tf\nimport horovod as hvd\n"
+         "g = tf.config.list_physical_devices('GPU')\n"
+         "tf.config.set_visible_devices(g[hvd.local_rank()], 'GPU')\n"},
+        "conftest.py:4: gives each rank its GPU (`tf.config.set_visible_devices(g[hvd.local_rank(",
+    ),
+    "a mask by the rank": (
+        {"p/test_a.py": TEST, "conftest.py": "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = "
+         "os.environ['MPI_LOCALRANKID']\n"},
+        "conftest.py:2: gives each rank its GPU (`os.environ['CUDA_VISIBLE_DEVICES'] = ",
+    ),
     "PyTorch": (
         {"p/test_a.py": "import torch\n"},
         "{top}: TensorFlow is neither required nor imported here, PyTorch is (p/test_a.py:1); ",
@@ -365,6 +376,16 @@ def test_a_split_of_the_project_is_left_to_it(
     assert ("split in two" in said(decisions, "GPUs")[0]) == split
     assert ("sets its card up itself" in render_conftest(decisions, "1")) != split
     assert decided(tmp_path, files, Answers(split=True)).split
+
+
+def test_ranks_that_a_test_gives_their_gpus_are_noted(tmp_path: Path) -> None:
+    ranked = "config.gpu_options.visible_device_list = str(hvd.local_rank())\n"
+    decisions = decided(tmp_path, {"p/test_a.py": f"{TEST}def test_a():\n    {ranked}"})
+
+    assert decisions.split
+    noted = [note for note in decisions.notes if "a rank sees its own GPU alone" in note]
+    assert len(noted) == 1, decisions.notes
+    assert noted[0].startswith("p/test_a.py:3: gives each rank its GPU (`config.gpu_options.")
 
 
 def test_the_record_of_a_device_setup_is_no_refusal(tmp_path: Path) -> None:
