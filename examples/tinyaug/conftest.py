@@ -896,6 +896,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 # In which variables a launcher tells a process its rank on this machine, and of how
 # many: Open MPI; MPICH and Intel MPI; MVAPICH2; HPE PALS and Slurm's plugin for it;
 # Horovod; torchrun; Slurm, which lists them. Slurm's batch script is rank 0 of 1.
+# https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-var.html
+# https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
+# https://slurm.schedmd.com/srun.html, horovod/runner/gloo_run.py in horovod/horovod
 RANKS = {
     "OMPI_COMM_WORLD_LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_SIZE",
     "MPI_LOCALRANKID": "MPI_LOCALNRANKS",
