@@ -14,6 +14,7 @@ WORDS = {
     "split": "splits a device",
     "visible": "chooses the visible devices",
     "growth": "sets memory growth",
+    "rank": "gives each rank its GPU",
 }
 
 
@@ -24,7 +25,7 @@ def refuse_competing(setups: Iterable[DeviceSetup]) -> None:
         each
         for each in setups
         if each.when in EARLY
-        and (each.kind == "map" or (each.kind == "mask" and each.in_test_run))
+        and (each.kind == "map" or (each.kind in ("mask", "rank") and each.in_test_run))
     ]
     if found:
         files = {each.where.path for each in found}
@@ -67,7 +68,16 @@ def notes_about(setups: Iterable[DeviceSetup], split: bool) -> Iterator[str]:
                 f"{each.where}: splits the CPU (`{each.source}`); --gpu-simulate does so too, "
                 "earlier, and then this line raises"
             )
-    in_tests = [each for each in setups if each.when == "test" and each.kind in WORDS]
+    ranked = [each for each in setups if each.kind == "rank"]
+    if ranked:
+        more = f", and {len(ranked) - 1} more places" if len(ranked) > 1 else ""
+        yield (
+            f"{ranked[0].where}: {WORDS['rank']} (`{ranked[0].source}`){more}; under the harness "
+            "a rank sees its own GPU alone, whose index is 0"
+        )
+    in_tests = [
+        each for each in setups if each.when == "test" and each.kind in WORDS.keys() - {"rank"}
+    ]
     if in_tests:
         first = in_tests[0]
         yield (

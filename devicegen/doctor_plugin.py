@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 KINDS = ("cpu", "gpu", "distributed")
-OURS = "Written by devicegen "
+OURS = ("Written by devicegen ", "\nclass DeviceScope:")  # the second after `devicegen eject`
 NAMES: dict[str, Any] = {
     "fixture": "device_scope",
     "option": "gpu_simulate",
@@ -37,8 +37,9 @@ def _harnesses(config: Any) -> Iterator[tuple[str, Any]]:
         file = getattr(plugin, "__file__", None) or ""
         if file.endswith("conftest.py") and hasattr(plugin, NAMES["fixture"]):
             with open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
-                if OURS in stream.read():
-                    yield os.path.realpath(file), plugin
+                text = stream.read()
+            if any(each in text for each in OURS):
+                yield os.path.realpath(file), plugin
 
 
 def pytest_configure(config: Any) -> None:

@@ -157,6 +157,7 @@ def _conftest(conftest: Conftest) -> dict[str, Any]:
         ],
         "pytest_plugins": conftest.plugins,
         "imports": [{"name": each.name, "line": each.line} for each in conftest.imports],
+        "ejected": conftest.ejected,
     }
 
 

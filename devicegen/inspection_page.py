@@ -112,6 +112,8 @@ def _conftest(conftest: Conftest) -> str:
     if conftest.owner == "devicegen":
         return "the harness"
     words = ["holds a harness's block"] if conftest.owner == "both" else []
+    if conftest.ejected:
+        words.append(f"a harness that was ejected (line {conftest.ejected})")
     if conftest.obstacle:
         words.append(conftest.obstacle)
     if conftest.hooks:

@@ -65,6 +65,7 @@ def find_place(
     main, notes = _own_tests(facts)
     if record and record.harness:
         return _recorded(facts, record, wanted, main, notes, config_edit)
+    _refuse_ejected(facts)
     levels = _levels(facts, main)
     if wanted is not None:
         levels = [_wanted(levels, wanted)]
@@ -290,6 +291,23 @@ def _refuse_noconftest(facts: RepoFacts) -> None:
             f"{config.path}:{config.line}: addopts hold --noconftest, with which pytest loads no "
             "harness; remove it first"
         )
+
+
+def _refuse_ejected(facts: RepoFacts) -> None:
+    """Refuse to write beside a harness that the project has taken over."""
+    for conftest in facts.described:
+        folder = posixpath.dirname(conftest.path)
+        inside = [
+            test for test in facts.test_files if test.startswith(f"{folder}/" * bool(folder))
+        ]
+        if conftest.ejected is not None and inside:
+            raise DevicegenError(
+                f"{conftest.path}:{conftest.ejected}: a harness without devicegen's header is "
+                "here, as `devicegen eject` leaves it: it is the project's own, and works without "
+                "devicegen, which does not write a second one beside it. To let devicegen look "
+                "after it again, take the harness out of this file and run `devicegen init`; "
+                "edits of yours in it have to be made anew"
+            )
 
 
 def _refuse_second_harness(facts: RepoFacts, levels: Sequence[_Level]) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from devicegen.facts.tox_environments import NEEDED
 from generator import Done, run
+from harness.lease_behaviours import GPU, UUIDS, machine
 from kit import environment, write_tree
+from kit.harness import render_harness
 
 FAKE = (Path(__file__).parent / "harness" / "fake_tensorflow.py").read_bytes()
 TEST = """
@@ -155,6 +161,47 @@ def test_what_stands_in_the_way(tmp_path: Path) -> None:
         "tox.ini:2: starts pytest with --confcutdir=tests",
     ):
         assert f"in the way   {words}" in done.stdout, done
+
+
+@pytest.mark.slow
+def test_leases_of_others_and_the_mapping_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which card, who has it and since when; a worker of a killed run has it, too."""
+    project = write_tree(tmp_path / "own", FILES)
+    assert run("init", project).code == 0
+    with machine(render_harness(), environment("pytest-9"), GPU, count=3) as m:
+        for name, value in m.environ.items():
+            monkeypatch.setenv(name, value)
+        assert f"leases       no GPU is leased by another run ({m.leases})\n" in run(
+            "doctor", project, "--python", environment("pytest-9")
+        ).stdout  # fmt: skip
+        first = m.start(CUDA_VISIBLE_DEVICES="1").holding()
+        used = m.leases / f"pytest-gpu-{UUIDS[2]}.use"
+        used.mkdir(parents=True)
+        orphan = (
+            f"import fcntl, os, time; lock = os.open({str(used)!r}, 0); "
+            "fcntl.flock(lock, fcntl.LOCK_SH); print(flush=True); time.sleep(60)"
+        )
+        with subprocess.Popen([sys.executable, "-c", orphan], stdout=subprocess.PIPE) as worker:
+            assert worker.stdout
+            assert worker.stdout.readline()
+            done = examine(project)
+            worker.kill()
+        first.finish()
+
+    user = pwd.getpwuid(os.getuid()).pw_name
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("leases", "mapping"))]
+    assert len(lines) == 3, done
+    year = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
+    who = rf"pid {first.process.pid} \({user}, since {year}, \S+python\S* -m pytest -rA "
+    assert re.match(rf"leases       {UUIDS[1]}: leased by {who}", lines[0]), lines
+    pid = worker.pid
+    assert lines[1].startswith(f"leases       {UUIDS[2]}: used by pid {pid} ({user}, since "), (
+        lines
+    )
+    assert lines[1].endswith("), whose run has ended"), lines
+    assert f"gw0 has {UUIDS[0]}; no GPU for gw1; {UUIDS[1]} passed over: leased by" in lines[2]
 
 
 def test_an_interpreter_that_is_none(tmp_path: Path) -> None:

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from devicegen.facts.repository import gather_facts
-from devicegen.harness_names import HarnessNames
+from devicegen.facts.taken_names import CANDIDATES
+from devicegen.harness_names import (
+    FIXTURES,
+    MARKERS,
+    OPTION_WORDS,
+    PLAIN_MARKERS,
+    PLAIN_PREFIXES,
+    HarnessNames,
+)
 from generator import HARNESS, LIBRARY, RECORD, run
 from kit import read_tree, write_tree
 
@@ -176,3 +184,14 @@ def test_tox_is_to_pass_the_names_that_hold(tmp_path: Path) -> None:
     assert "does not pass PYTEST_GPU_LOCK_DIR; add" in again.stdout, again
     tox.write_text(tox.read_text() + "    PYTEST_GPU_LOCK_DIR\n")
     assert "tox environment" not in run("init", tmp_path).stdout
+
+
+def test_a_file_with_a_name_to_choose_from_is_looked_into() -> None:
+    """The text search that spares the rest from being parsed knows them all."""
+    words = [*FIXTURES, *(name for pair in MARKERS for name in pair)]
+    words += [f"pytest.mark.{pre}{name}" for pre in PLAIN_PREFIXES for name in PLAIN_MARKERS]
+    words += [f'"{pre}{name}: slow"' for pre in PLAIN_PREFIXES for name in PLAIN_MARKERS]
+    words += [option for word in OPTION_WORDS for option in HarnessNames(option_word=word).options]
+
+    assert not [word for word in words if not CANDIDATES.search(f"x {word}".encode())]
+    assert not CANDIDATES.search(b"# a GPU, a cpu, distributed under a licence\nthe.gpu")

@@ -194,6 +194,18 @@ def test_a_refusal_and_a_broken_file_are_facts(
     assert run("inspect", tmp_path).code == 0
 
 
+@pytest.mark.parametrize("own", [{}, {"tests/conftest.py": "import os\n", "conftest.py": ""}])
+def test_what_devicegen_wrote_imports_no_framework(
+    tmp_path: Path, own: dict[str, str | bytes]
+) -> None:
+    """A file of its own, and a block."""
+    write_tree(tmp_path, {**LIBRARY, **own})
+    before = inspected(tmp_path)["facts"]["frameworks"]
+    assert run("init", tmp_path).code == 0
+
+    assert inspected(tmp_path)["facts"]["frameworks"] == before
+
+
 def test_the_page_says_the_same(tmp_path: Path) -> None:
     write_tree(tmp_path, REPOSITORY)
     (tmp_path / "tests/test_link.py").symlink_to("test_link.py")  # a loop

@@ -13,9 +13,15 @@ from packaging.specifiers import SpecifierSet
 from devicegen.errors import DevicegenError
 from devicegen.facts.bazel import MAINS, NO_BAZEL, BazelFacts, read_bazel
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
+from devicegen.facts.container_tests import container_tests, other_tests
 from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
 from devicegen.facts.device_setup import DeviceSetup, read_device_setups
-from devicegen.facts.frameworks import Framework, read_frameworks, required_beside
+from devicegen.facts.frameworks import (
+    Framework,
+    read_frameworks,
+    required_beside,
+    required_instead,
+)
 from devicegen.facts.import_path import harms_of_new_conftests
 from devicegen.facts.installation import install_words
 from devicegen.facts.pytest_config import (
@@ -57,7 +63,9 @@ class RepoFacts:
     the oldest pytest asked for. ``device_setups`` is how the project handles devices itself.
     ``other_frameworks`` are sought where TensorFlow is not used, ``beside_tensorflow`` are those
     that are required too, ``other_test_runner`` says in
-    words what runs the tests where no ``pytest_use`` was found.
+    words what runs the tests where no ``pytest_use`` was found. ``container_tests`` is where each
+    test file drives containers, where all do; ``other_tests`` are those of other languages, where
+    there are none of Python.
     ``problems`` are lines about files that could not be read; ``tox`` is what the tox
     configuration lacks; ``installed_by`` are the arguments of ``pip install`` for it and its
     tests.
@@ -82,8 +90,11 @@ class RepoFacts:
     device_setups: tuple[DeviceSetup, ...]
     other_frameworks: tuple[Framework, ...]
     beside_tensorflow: tuple[tuple[str, Location], ...]
+    instead_of_tensorflow: tuple[str, Location] | None
     pytest_use: Location | None
     other_test_runner: str | None
+    container_tests: tuple[Location, ...]
+    other_tests: tuple[tuple[str, Location, int], ...]
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
     taken: TakenNames
@@ -164,8 +175,11 @@ def gather_facts(path: Path) -> RepoFacts:
         device_setups=read_device_setups(tree, device_files, test_files),
         other_frameworks=() if versions.where or imports else read_frameworks(tree, requirements),
         beside_tensorflow=required_beside(requirements),
+        instead_of_tensorflow=required_instead(requirements),
         pytest_use=use,
         other_test_runner=None if use else other_test_runner(tree, test_files),
+        container_tests=container_tests(tree, test_files, imports),
+        other_tests=() if test_files else other_tests(tree),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
         taken=taken_names(tree, config, harnesses),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,15 @@ from devicegen.facts.pytest_config import PytestConfig, marker_name
 from devicegen.facts.source_tree import Location, SourceTree
 
 # What a file must hold to define or use such a name.
-WORDS = ("fixture", "parametrize", "addoption", "addinivalue_line", "pytest.mark")
+WORDS = (b"fixture", b"parametrize", b"addoption", b"addinivalue_line", b"pytest.mark")
+# The names that a harness may choose from (devicegen/harness_names.py): a file with none of them
+# takes none, and is not parsed, which is what takes time.
+CANDIDATES = re.compile(
+    rb"\b(?:device_scope|marked_scope|device_entry|run_on|on_dev|run_at|no_device_scope"
+    rb"|in_no_dev_scope|at_no_dev_scope)\b"
+    rb"|--(?:gpu|dev|tfg)-\w|--workers-per-"
+    rb"|(?:\bmark\.|[\"']\s*)(?:on_|at_)?(?:cpu|gpu|distributed)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -29,15 +38,21 @@ class TakenNames:
 
 
 def taken_names(tree: SourceTree, config: PytestConfig, harnesses: Sequence[str]) -> TakenNames:
-    """Look through the configuration and all Python files but the ``harnesses``, as text."""
+    """Look through the configuration and all Python files but the ``harnesses``, as text.
+
+    Of files that hold none of the names that a harness may choose from nothing is returned.
+    """
     fixtures: dict[str, Location] = {}
     options: dict[str, Location] = {}
     markers: dict[str, tuple[str, Location]] = {}
     for line in config.markers:
         markers[marker_name(line)] = (line, Location(config.path or "", config.line))
     used: dict[str, tuple[str, Location]] = {}
-    for path in tree.mentioning(*WORDS):
-        if path in harnesses or (module := _parsed(_owners(tree.text(path)))) is None:
+    for path in tree.python_files():
+        data = tree.data(path)
+        if path in harnesses or data is None or not _may_take(data):
+            continue
+        if (module := _parsed(_owners(tree.text(path)))) is None:
             continue
         for kind, name, number in _names(module):
             where = Location(path, number)
@@ -51,6 +66,10 @@ def taken_names(tree: SourceTree, config: PytestConfig, harnesses: Sequence[str]
                 case _:
                     used.setdefault(name, ("", where))
     return TakenNames(fixtures, options, used | markers)
+
+
+def _may_take(data: bytes) -> bool:
+    return any(word in data for word in WORDS) and CANDIDATES.search(data) is not None
 
 
 def _owners(text: str | None) -> str | None:

@@ -925,6 +925,49 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         item.user_properties += [("device", kind), ("gpu", card)]  # in JUnit's file too
 
 
+# ---- Ranks: one pytest each, under mpirun, horovodrun, torchrun, srun --------
+
+# In which variables a launcher tells a process its rank on this machine, and of how
+# many: Open MPI; MPICH and Intel MPI; MVAPICH2; HPE PALS and Slurm's plugin for it;
+# Horovod; torchrun; Slurm, which lists them. Slurm's batch script is rank 0 of 1.
+# https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-var.html
+# https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
+# https://slurm.schedmd.com/srun.html, horovod/runner/gloo_run.py in horovod/horovod
+RANKS = {
+    "OMPI_COMM_WORLD_LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALRANKID": "MPI_LOCALNRANKS",
+    "MV2_COMM_WORLD_LOCAL_RANK": "MV2_COMM_WORLD_LOCAL_SIZE",
+    "PMI_LOCAL_RANK": "PMI_LOCAL_SIZE",
+    "HOROVOD_LOCAL_RANK": "HOROVOD_LOCAL_SIZE",
+    "LOCAL_RANK": "LOCAL_WORLD_SIZE",
+    "SLURM_LOCALID": "SLURM_GTIDS",
+}
+
+
+def _of_rank(run: Run, cards: list[Card], source: str) -> tuple[list[Card], str]:
+    """Return this rank's share of the cards, and their source with the reason.
+
+    Its first is the card of its rank, modulo; xdist's workers get the others, if any.
+    Where ranks outnumber the cards of a machine none has one: in a test that all take
+    part in, those with a card would wait for the rest. A mask may be each rank's own.
+    """
+    for name, number in RANKS.items() if cards and not run.simulate else ():
+        rank, ranks = os.environ.get(name, ""), os.environ.get(number, "")
+        if number == "SLURM_GTIDS":
+            ranks = str(len(ranks.split(",")))
+        if rank.isdecimal():
+            of = max(int(rank) + 1, int(ranks) if ranks.isdecimal() else 0)
+            if of > 1:
+                mine = cards[int(rank) % len(cards) :: of]
+                if of > len(cards):
+                    run.crowded, run.patience = True, 0  # a lease may be another rank's
+                    mine = mine if any(mask in run.caller for mask in MASKS) else []
+                said = f"rank {rank} of {of} ({name}) has {len(mine)} of {len(cards)}"
+                few = "" if mine else ", too few for all"
+                return mine, f"{said} GPUs{few}; {source}"
+    return cards, source
+
+
 # ---- Which process gets which card -------------------------------------------
 
 LINUX = sys.platform.startswith("linux")  # which alone has masks
@@ -977,8 +1020,7 @@ class Run:
         self.patience = 0 if self.remote else _number(options, "gpu_wait", 600)
         self.workers_per_gpu = max(1, _number(options, "workers_per_gpu", 1))
         only_cpu = r"\s*cpu(\s+and\s(?!.*\bor\b).*)?"
-        needs_none = re.fullmatch(only_cpu, options.markexpr) and not self.require
-        self.needs_none = bool(needs_none)
+        self.needs_none = not self.require and re.fullmatch(only_cpu, options.markexpr)
         self.caller = dict(os.environ)  # the environment, with the caller's own mask
         if CALLERS_MASK in os.environ:
             for name in MASKS:
@@ -988,13 +1030,14 @@ class Run:
         self.masked = pytest.MonkeyPatch()  # what this run changes in the environment
         self.passed_over: dict[str, str] = {}
         self.found: tuple[list[Card], str] | None = None
+        self.crowded = False  # whether ranks outnumber cards: see _of_rank()
         if self.simulate and self.require:
             raise pytest.UsageError("--gpu-require wants real GPUs, not --gpu-simulate")
 
     def find(self) -> tuple[list[Card], str]:
         """Return the cards of this run and their source; ask the machine once."""
         if self.found is None:
-            cards, source = _find_cards(self.simulate, self.caller)
+            cards, source = _of_rank(self, *_find_cards(self.simulate, self.caller))
             _, runs = _lease_folder()
             if cards and not self.simulate and runs:
                 source += f"; LEASES HOLD ONLY AMONG RUNS {runs}"
@@ -1035,7 +1078,9 @@ class Run:
             limit = ((card.free_mb or 0) // sharers - RESERVED_MB) // 2
             limit = MEMORY_LIMIT_MB or max(LEAST_MB, limit)
             given.append(Assignment(card.name, card.key, limit, bool(self.simulate)))
-        none = Assignment(reason=f"needs a GPU: {reason}")
+        reason = f"needs a GPU: {reason}"
+        problem = reason if self.crowded and not leased else ""
+        none = Assignment(reason=reason, problem=problem)
         given += [none] * (workers - len(given))
         return [dataclasses.replace(one, owner=os.getpid()) for one in given]
 

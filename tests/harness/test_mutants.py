@@ -28,6 +28,8 @@ from harness.mutants import MUTANTS as OTHER_MUTANTS
 from harness.mutants import Mutant
 from harness.names_behaviours import ALIASED, RENAMED
 from harness.placement_behaviours import PLACEMENT
+from harness.rank_behaviours import RANKED
+from harness.rank_mutants import RANK_MUTANTS
 from harness.report_behaviours import REPORT
 from harness.report_mutants import REPORT_MUTANTS
 from harness.rocm_behaviours import ROCM
@@ -46,6 +48,7 @@ MUTANTS = (
     *SHAPE_MUTANTS,
     *DISCOVERY_MUTANTS,
     *LEASE_MUTANTS,
+    *RANK_MUTANTS,
     *REPORT_MUTANTS,
     *ROCM_MUTANTS,
     *SCHEDULING_MUTANTS,
@@ -118,7 +121,16 @@ def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
 
 def test_every_behaviour_kills_a_mutant() -> None:
     """A behaviour that no mutant breaks may be one that cannot fail."""
-    behaviours = {*WITHOUT_TENSORFLOW, *PLACEMENT, *DISCOVERY, *LEASE, *REPORT, *ROCM, *BAZEL}
+    behaviours = {
+        *WITHOUT_TENSORFLOW,
+        *PLACEMENT,
+        *DISCOVERY,
+        *LEASE,
+        *RANKED,
+        *REPORT,
+        *ROCM,
+        *BAZEL,
+    }
     behaviours |= {*SCHEDULING, *ALL_PROPERTIES}
     behaviours |= {*SHAPED, *ISOLATED, *STRATEGIC, *ALIASED, *RENAMED}
 

@@ -49,6 +49,7 @@ def node(**smi: object) -> Iterator[Machine]:
 def task(node: Machine, index: int, **env: str) -> Running:
     """Start what ``srun pytest`` starts: one process a task."""
     slurm = {"SLURM_LOCALID": str(index), "SLURM_PROCID": str(index), "SLURM_NTASKS": "2"}
+    slurm["SLURM_GTIDS"] = "0,1"
     return node.start("--gpu-require=1", **slurm, **env)
 
 
@@ -62,11 +63,11 @@ def test_slurm_gives_each_task_a_card() -> None:
 
 
 def test_slurm_gives_all_tasks_of_a_node_the_same_cards() -> None:
-    """``srun --gres=gpu:2 --ntasks=2``: each leases one of them, whatever its SLURM_LOCALID."""
+    """``srun --gres=gpu:2 --ntasks=2``: each takes that of its SLURM_LOCALID."""
     with node(count=3) as made:
-        tasks = [task(made, 0, CUDA_VISIBLE_DEVICES="1,2") for _ in range(2)]
-        held = {each.holding().entries("start")[0]["card"] for each in tasks}
-        assert held == {"1", "2"}
+        tasks = [task(made, n, CUDA_VISIBLE_DEVICES="1,2") for n in (1, 0)]
+        held = [each.holding().entries("start")[0]["card"] for each in tasks]
+        assert held == ["2", "1"]
         assert all("1 passed" in each.finish() for each in tasks)
 
 
