@@ -39,8 +39,8 @@ SHAPES = [
     mutant(
         "items without fixtures run in no scope",
         s.other_items_are_on_the_cpu,
-        '    elif item.stash[KIND] in ("cpu", "none"):  # an item without',
-        '    elif item.stash[KIND] in ("cpu", "none") and not item.config:  # an item without',
+        '    elif item.stash[KIND] in ("cpu", "none"):  # it has no',
+        '    elif item.stash[KIND] in ("cpu", "none") and not item.config:  # it has no',
         '        pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)',
         '        _place(hidden and "")\n        yield',
     ),
