@@ -74,8 +74,8 @@ DEALING = [
     mutant(
         "lost cards are waited for",
         p.lost_cards_hold_nothing_up,
-        "left = any(self.left) and (self.coming or self._live())",
-        "left = any(self.left)",
+        "return not (any(self.left) and (self.coming or self._live()))",
+        "return not any(self.left)",
     ),
     mutant(
         "units are split in the scope modes",
