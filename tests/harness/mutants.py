@@ -90,6 +90,8 @@ MARKERS = [
         b.each_listed_device_is_an_item,
         'return [] if kinds == ["none"] else kinds',
         'return [] if kinds == ["none"] else kinds or ["cpu"]',
+        "    if not _marks(node) or any(",
+        "    if any(",
     ),
     mutant(
         "module marker wins over function marker",
