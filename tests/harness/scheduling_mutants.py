@@ -256,6 +256,8 @@ UNDER_XDIST = [
         b.own_strategies_are_for_a_card,
         "KINDS.index(kind) if kind in KINDS else 0",
         "KINDS.index(kind) if kind in KINDS else CPU",
+        '(kind == "cpu", path))',
+        '(kind not in ("gpu", "distributed"), path))',
     ),
     mutant(
         "crashed test is not run again",
