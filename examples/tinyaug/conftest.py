@@ -225,7 +225,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collectstart(collector: Any) -> None:
     """Multiply the methods of a TestCase, which pytest cannot parametrise."""
     if not isinstance(collector, pytest.Class) or "collect" in vars(collector):
-        return  # no class, or one that this was called for: pytest 8 does so twice
+        return  # no class, or one that this was called for: pytest 7 does so twice
     if issubclass(collector.obj, unittest.TestCase):
         collect = collector.collect
 
