@@ -132,13 +132,13 @@ SECTION = [
         "own check counts as a want",
         r.own_gpu_checks_are_named,
         'elif said["gpu"] == "none" and said["device"] in ("gpu", *STRATEGIES):',
-        'elif why.startswith("needs a GPU"):',
+        'elif "Skipped: needs a GPU" in str(report.longrepr):',
     ),
     mutant(
         "GPU that TensorFlow does not see is not wanting",
         r.gpu_that_tensorflow_does_not_see_is_wanting,
         'elif said["gpu"] == "none" and said["device"] in ("gpu", *STRATEGIES):',
-        'elif why.startswith("needs a GPU") and said["device"] in ("gpu", *STRATEGIES):',
+        'elif "Skipped: needs a GPU" in str(report.longrepr) and said["device"] != "cpu":',
     ),
     mutant(
         "own checks are named where there is no GPU",
