@@ -351,6 +351,9 @@ def ids_are_the_same_with_a_gpu(harness: str, python: Path) -> None:
     )
 
     assert run.collected == ALL_IDS, run
+    names = "test_cases.py::Cases::test_marked[gpu]", "test_cases.py::Cases"
+    both = run_harness(harness, python, MARKED, "--collect-only", *names, exit_codes=(0, 2))
+    assert both.pytest.returncode == 0, both  # pytest 7 collects the class twice
 
 
 def plain_marks_select(harness: str, python: Path) -> None:

@@ -90,24 +90,26 @@ MARKERS = [
         b.each_listed_device_is_an_item,
         'return [] if kinds == ["none"] else kinds',
         'return [] if kinds == ["none"] else kinds or ["cpu"]',
+        "    if not _marks(node) or any(",
+        "    if any(",
     ),
     mutant(
         "module marker wins over function marker",
         b.closest_marker_wins,
-        "for level in reversed(node.listchain()):",
-        "for level in node.listchain():",
+        "while not marks and level:",
+        "while level:",
     ),
     mutant(
         "base class marker is lost",
         b.class_markers_are_inherited,
-        "                if own:\n                    return own",
-        "                return own",
+        "            if own:\n                return own",
+        "            return own",
     ),
     mutant(
         "base class marker is added to the class's own",
         b.class_markers_are_inherited,
-        "if marks and isinstance(level, pytest.Class):",
-        "if not marks and isinstance(level, pytest.Class):",
+        "if marks and isinstance(closest, pytest.Class):",
+        "if not marks and isinstance(closest, pytest.Class):",
     ),
     mutant(
         "TestCase methods are not multiplied",
@@ -124,13 +126,13 @@ MARKERS = [
     mutant(
         "plain mark is missing",
         b.plain_marks_select,
-        "item.add_marker(plain)",
+        "item.add_marker(PLAIN_MARKS.get(kind, PLAIN_MARK_OF_STRATEGIES))",
         "pass",
     ),
     mutant(
         "plain mark of the first listed device only",
         b.plain_marks_select,
-        "item.add_marker(plain)",
+        "item.add_marker(PLAIN_MARKS.get(kind, PLAIN_MARK_OF_STRATEGIES))",
         'item.add_marker((_listed_kinds(item) or ["cpu"])[0])',
     ),
     mutant(
@@ -220,8 +222,8 @@ WITHOUT_A_GPU = [
     mutant(
         "CPU tests are skipped too",
         b.gpu_tests_are_skipped_with_a_reason,
-        'needs_gpu = item.stash[KIND] not in ("", "cpu", "none")',
-        'needs_gpu = item.stash[KIND] not in ("", "none")',
+        'needs_gpu = kind not in ("", "cpu", "none")',
+        'needs_gpu = kind not in ("", "none")',
     ),
     mutant(
         "ids depend on the machine",
@@ -320,7 +322,7 @@ WITHOUT_A_GPU = [
         "hidden device_scope passes silently",
         b.hidden_device_scope_is_an_error,
         'pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)',
-        "yield",
+        "pass",
     ),
     mutant(
         "-n with a harness that maps no workers",
@@ -530,13 +532,13 @@ PLACEMENT = [
     mutant(
         "no scope for gpu",
         p.gpu_tests_are_on_the_gpu,
-        'place = "" if strategy or not devices else devices[0]',
+        'place = "" if kind in ("none", *STRATEGIES) else devices[0]',
         'place = HOST if kind == "cpu" else ""',
     ),
     mutant(
         "no scope for cpu",
         p.cpu_tests_are_on_the_cpu,
-        'place = "" if strategy or not devices else devices[0]',
+        'place = "" if kind in ("none", *STRATEGIES) else devices[0]',
         'place = devices[0] if kind == "gpu" else ""',
     ),
     mutant(
@@ -554,8 +556,8 @@ PLACEMENT = [
     mutant(
         "test without a scope has the one before's",
         p.scopes_are_left,
-        "values, before, left = _values(), _place(device), []",
-        "values, before, left = _values(), device and _place(device), []",
+        "values, before = _values(), _place(device)",
+        "values, before = _values(), device and _place(device)",
         'now = _place(before or "")',
         'now = _place(device) if before else ""',
     ),
@@ -564,8 +566,8 @@ PLACEMENT = [
         p.scopes_are_left,
         "            scope.__exit__(None, None, None)",
         "            pass",
-        "        if has_strategy and has_strategy() and not held:\n",
-        "        if not has_strategy:\n",
+        "        if _has_strategy() and not held:\n",
+        "        if not item:\n",
     ),
     mutant(
         "strategy is not entered",
@@ -588,12 +590,11 @@ PLACEMENT = [
     mutant(
         "TestCase methods run in no scope",
         p.test_cases_are_in_their_scopes,
-        "    with _entered(request.node) as scope:\n",
+        "    return _enter(request.node)\n",
         "    if isinstance(request.node, _Variant):\n"
         "        request.node.stash[SCOPED] = True\n"
-        "        yield DeviceScope('none', ())\n"
-        "        return\n"
-        "    with _entered(request.node) as scope:\n",
+        "        return DeviceScope('none', ())\n"
+        "    return _enter(request.node)\n",
     ),
     mutant(
         "strategy is entered before a TestCase's setUp",
@@ -610,14 +611,14 @@ PLACEMENT = [
     mutant(
         "fixtures run outside the strategy",
         p.strategy_survives_the_projects_fixtures,
-        "        scope = _strategy_scope(tf, strategy)\n",
-        "        assert strategy\n",
+        "        scope.enter_context(_strategy_scope(tf, strategy))\n",
+        "        assert scope\n",
     ),
     mutant(
         "strategy that a fixture's end drops is held against the test",
         p.strategy_survives_the_projects_fixtures,
-        "scope = _strategy_scope(tf, strategy)\n",
-        "scope = _strategy_scope(tf, strategy, checked=True)\n",
+        "_strategy_scope(tf, strategy))\n",
+        "_strategy_scope(tf, strategy, checked=True))\n",
     ),
     mutant(
         "strategy that a test drops is not missed",
@@ -640,10 +641,10 @@ PLACEMENT = [
     mutant(
         "an unmarked test starts the runtime before its set-up",
         p.runtime_is_not_started_without_a_card,
-        "    values, before, left = _values(),",
+        "    values, before = _values(),",
         '    tf = sys.modules.get("tensorflow")\n'
         "    if tf:\n        tf.config.list_logical_devices()\n"
-        "    values, before, left = _values(),",
+        "    values, before = _values(),",
     ),
     mutant(
         "TestCase variant runs under its item's name",

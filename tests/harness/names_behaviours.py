@@ -105,8 +105,8 @@ def wrong_aliases_are_errors(harness: str, python: Path) -> None:
     run = addons_run(harness, python, "--gpu-simulate=1", "--strict-markers")
 
     for name, given in WRONG.items():
+        assert run.outcomes.get(f"test_addons.py::{name}") == "error", run
         text = run.pytest.text(f"test_addons.py::{name}")
-        assert run.outcomes[f"test_addons.py::{name}"] == "error", run
         assert given in text, text
         assert ("run_on: " if name == "test_class_in_run_on" else "with_device: ") in text, text
 

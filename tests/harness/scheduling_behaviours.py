@@ -578,7 +578,7 @@ FLAKY = {
             crashed = pathlib.Path("crashed.txt")
             if not crashed.exists():
                 crashed.touch()
-                time.sleep(1)  # rerunfailures awaits no answer to what it says of a test
+                time.sleep(1)  # rerunfailures tells its controller, and awaits no answer
                 os._exit(1)
     """
 }

@@ -10,10 +10,10 @@ from harness.mutants import mutant
 
 SHAPES = [
     mutant(
-        "TestCase methods are not multiplied where a plugin looks too",
+        "methods of a TestCase that is not the standard library's are not multiplied",
         s.test_case_methods_are_scoped,
-        "@pytest.hookimpl(hookwrapper=True, trylast=True)  # pytest-asyncio makes it a list",
-        "@pytest.hookimpl(hookwrapper=True, tryfirst=True)",
+        "if issubclass(collector.obj, unittest.TestCase):",
+        "if unittest.TestCase in collector.obj.__bases__:",
     ),
     mutant(
         "a project's parameters come in the way of the device's",
@@ -25,24 +25,24 @@ SHAPES = [
     mutant(
         "device_scope does not name its devices",
         s.threads_are_told_their_device,
-        "yield DeviceScope(kind, devices, strategy, assigned.simulated)",
-        "yield DeviceScope(kind, (HOST, *devices), strategy, assigned.simulated)",
+        "return DeviceScope(kind, devices, strategy, assigned.simulated)",
+        "return DeviceScope(kind, (HOST, *devices), strategy, assigned.simulated)",
     ),
     mutant(
         "coroutine runs when its strategy is left",
         s.coroutines_are_scoped,
         "    if not inspect.iscoroutinefunction(call):\n        return within(call)\n",
         "    if strategy:\n        return within(call)\n",
-        "        scope = _strategy_scope(tf, strategy)\n",
-        "        assert strategy\n",
+        "        scope.enter_context(_strategy_scope(tf, strategy))\n",
+        "        assert scope\n",
     ),
     mutant(
         "items without fixtures run in no scope",
         s.other_items_are_on_the_cpu,
-        '    elif item.stash[KIND] in ("cpu", "none"):  # it has',
-        '    elif item.stash[KIND] in ("cpu", "none") and not item.config:  # it has',
+        '    elif not scoped and kind in ("cpu", "none"):  # it has no',
+        '    elif not scoped and kind in ("cpu", "none") and not item.config:  # it has no',
         '        pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)',
-        '        _place(hidden and "")\n        yield',
+        '        _place(hidden and "")',
     ),
     mutant(
         "marker on a parameter is ignored",
@@ -53,8 +53,8 @@ SHAPES = [
     mutant(
         "a project's parameter device_scope stops the run",
         s.what_cannot_be_scoped_says_so,
-        '        if "device_scope" in str(mark.args[:1]):',
-        "        if not mark.args:",
+        'any("device_scope" in str(mark.args[:1]) for mark in own)',
+        "any(not mark.args for mark in own)",
     ),
     mutant(
         "marker that absl drops is not missed",
@@ -92,8 +92,8 @@ ISOLATION = [
     mutant(
         "seeds are not set",
         i.a_test_draws_the_same_numbers,
-        "    _seed()\n    item.stash[KIND] = ",
-        "    item.stash[KIND] = ",
+        "    _seed()\n    try:\n        kind, problem",
+        "    try:\n        kind, problem",
     ),
     mutant(
         "NumPy's seed is not set",
@@ -163,8 +163,8 @@ ISOLATION = [
     mutant(
         "strategy of a wide fixture is held against its tests",
         i.fixtures_of_a_wide_scope_keep_what_they_enter,
-        "has_strategy() and not held:",
-        "has_strategy():",
+        "if _has_strategy() and not held:",
+        "if _has_strategy():",
     ),
     mutant(
         "--gpu-strict does nothing",
@@ -204,8 +204,8 @@ STRATEGIES = [
     mutant(
         "strategy in the way is not explained",
         t.strategies_in_the_way_are_explained,
-        "        outcome.get_result().sections.append(",
-        "        print(",
+        "    report.sections.append(",
+        "    print(",
         variant="strategies",
     ),
     mutant(
@@ -218,15 +218,15 @@ STRATEGIES = [
     mutant(
         "a strategy of one's own needs no GPU",
         t.a_strategy_of_ones_own_is_a_line,
-        'needs_gpu = item.stash[KIND] not in ("", "cpu", "none")',
-        'needs_gpu = item.stash[KIND] in ("gpu", "distributed")',
+        'needs_gpu = kind not in ("", "cpu", "none")',
+        'needs_gpu = kind in ("gpu", "distributed")',
         variant="strategies",
     ),
     mutant(
         "a strategy of one's own is not selected by -m distributed",
         t.a_strategy_of_ones_own_is_a_line,
-        "item.add_marker(plain)",
-        "item.add_marker(kind if kind in DEVICES.values() and kind != 'own' else plain[1:])",
+        "PLAIN_MARKS.get(kind, PLAIN_MARK_OF_STRATEGIES)",
+        'PLAIN_MARKS.get(kind, PLAIN_MARKS["gpu"])',
         variant="strategies",
     ),
 ]
@@ -265,8 +265,8 @@ NAMES = [
     mutant(
         "plain marks are the project's",
         n.other_names_leave_the_usual_ones_alone,
-        'item.add_marker(f"on_{plain}")',
-        "item.add_marker(plain)",
+        '"gpu": pytest.mark.on_gpu}',
+        '"gpu": pytest.mark.gpu}',
         variant="other_names",
     ),
     mutant(
