@@ -117,21 +117,25 @@ def _number(options: Any, name: str, default: int) -> int:
 # ---- Markers, ids, one item per device ---------------------------------------
 
 KIND: pytest.StashKey[str] = pytest.StashKey()  # of an item: as in DEVICES, or "none"
+PLAIN_MARKS = {"cpu": pytest.mark.cpu, "gpu": pytest.mark.gpu}
+PLAIN_MARK_OF_STRATEGIES = pytest.mark.distributed
 
 
 def _marks(node: pytest.Item | pytest.Collector) -> list[Any]:
     """Return the closest device markers: function over class over module."""
-    for level in reversed(node.listchain()):
-        marks = [mark for mark in level.own_markers if mark.name in MARKER_NAMES]
-        if marks and isinstance(level, pytest.Class):  # its own over its bases'
-            for cls in level.obj.__mro__:
-                bases = [mark for base in cls.__bases__ for mark in _class_marks(base)]
-                own = [mark for mark in _class_marks(cls) if mark not in bases]
-                if own:
-                    return own
-        if marks:
-            return marks
-    return []
+    marks: list[Any] = []
+    level: Any = node
+    while not marks and level:
+        closest, level = level, level.parent
+        if closest.own_markers:
+            marks = [mark for mark in closest.own_markers if mark.name in MARKER_NAMES]
+    if marks and isinstance(closest, pytest.Class):  # its own over its bases'
+        for cls in closest.obj.__mro__:
+            bases = [mark for base in cls.__bases__ for mark in _class_marks(base)]
+            own = [mark for mark in _class_marks(cls) if mark not in bases]
+            if own:
+                return own
+    return marks
 
 
 def _class_marks(cls: type) -> list[Any]:
@@ -196,11 +200,13 @@ def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
 
 def _kind(item: pytest.Item) -> str:
     """Return the device kind of an item, as its id says. Raises ValueError as above."""
+    if item.stash.get(KIND, "") == "cpu" and not _marks(item):
+        return "cpu"  # asked again: nothing has been marked since
     kinds = _listed_kinds(item)
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    kind: str = getattr(item, "device_kind", params.get("device_scope", ""))
     if kinds in ([], ["none"]):
         return (kinds or ["cpu"])[0]
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    kind: str = getattr(item, "device_kind", params.get("device_scope", ""))
     if kind not in kinds:  # an item that has no variants; a marker that came too late
         why = "its own parameter device_scope is in the way"
         if not kind:
@@ -210,9 +216,9 @@ def _kind(item: pytest.Item) -> str:
 
 
 def _variant_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
-    for mark in node.iter_markers("parametrize"):
-        if "device_scope" in str(mark.args[:1]):  # pytest would stop at the second one
-            return []
+    own = node.iter_markers("parametrize")  # pytest stops at a second device_scope
+    if not _marks(node) or any("device_scope" in str(mark.args[:1]) for mark in own):
+        return []
     try:
         kinds = _listed_kinds(node)
     except ValueError:
@@ -227,17 +233,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("device_scope", kinds, ids=kinds, indirect=True)
 
 
-@pytest.hookimpl(hookwrapper=True, trylast=True)  # pytest-asyncio makes it a list
-def pytest_pycollect_makeitem() -> Generator[None, Any, None]:
-    outcome = yield
-    node = outcome.get_result()
-    if isinstance(node, pytest.Class) and issubclass(node.obj, unittest.TestCase):
-        collect = node.collect  # pytest cannot parametrise the methods of a TestCase
+def pytest_collectstart(collector: Any) -> None:
+    """Multiply the methods of a TestCase, which pytest cannot parametrise."""
+    if not isinstance(collector, pytest.Class) or "collect" in vars(collector):
+        return  # no class, or one that this was called for: pytest 7 does so twice
+    if issubclass(collector.obj, unittest.TestCase):
+        collect = collector.collect
 
         def variants() -> list[Any]:
             return [variant for item in collect() for variant in _variants(item)]
 
-        node.collect = variants  # type: ignore[method-assign]
+        collector.collect = variants  # type: ignore[method-assign]
 
 
 def _variants(item: Any) -> Iterator[Any]:
@@ -288,16 +294,15 @@ def pytest_itemcollected(item: Any) -> None:
         kind = item.stash[KIND] = _kind(item)
     except ValueError:  # pytest_runtest_setup reports the marker
         return
-    plain = kind if kind in ("cpu", "gpu") else "distributed"
     if kind != "none":  # so that `-m gpu` selects
-        item.add_marker(plain)
+        item.add_marker(PLAIN_MARKS.get(kind, PLAIN_MARK_OF_STRATEGIES))
     assigned = item.config.stash[ASSIGNED]
     bare = LINUX and not (assigned.card or assigned.late or "tensorflow" in sys.modules)
     function = getattr(item, "_fixtureinfo", None)
-    unneeded = function and "device_scope" not in function.argnames
-    if kind == "cpu" and bare and unneeded:  # nothing to keep it from, or to take back
-        names = [name for name in item.fixturenames if name != "device_scope"]
-        item.fixturenames = names  # spares a quarter of what an empty test takes
+    if kind == "cpu" and bare and function and "device_scope" not in function.argnames:
+        # Nothing to keep it from. What our fixture takes is a third of an empty test.
+        unneeded = {"device_scope", "request"} - {*function.argnames}
+        item.fixturenames = [name for name in item.fixturenames if name not in unneeded]
 
 
 # ---- The split of a card, scopes, strategies ---------------------------------
@@ -382,13 +387,11 @@ def _logical_devices(kind: str, assigned: Assignment) -> tuple[str, ...]:
     return {"none": (), "cpu": (HOST,), "gpu": halves[:1]}.get(kind, halves)
 
 
-@contextlib.contextmanager
-def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
+def _enter(item: pytest.Item) -> DeviceScope:
+    """Put a test in the scope of its device, which its tear-down leaves."""
     kind, assigned = item.stash[KIND], item.config.stash[ASSIGNED]
     devices = _logical_devices(kind, assigned)
     tf: Any = sys.modules.get("tensorflow")
-    strategy: Any = None
-    scope: Any = contextlib.nullcontext()
     if tf and assigned.card and devices and not assigned.simulated:
         _start_runtime(item, tf)
     if kind not in ("cpu", "none"):
@@ -397,18 +400,21 @@ def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
             lost = f"needs {', '.join(devices)}, but TensorFlow has {', '.join(found)}"
             why = "was it split anew?"
             pytest.fail(f"{item.nodeid} {lost}: {why}", pytrace=False)
+    place = "" if kind in ("none", *STRATEGIES) else devices[0]  # a strategy places
+    if not assigned.card and not (tf and tf.config.list_physical_devices("GPU")):
+        place = ""  # all is on the CPU
+    _isolate(item, place)
+    strategy: Any = None
     if kind in STRATEGIES:
         made = item.session.stash.setdefault(MADE, {})
         strategy = made[kind] = made.get(kind) or STRATEGIES[kind](tf, devices)
-        scope = _strategy_scope(tf, strategy)
-    place = "" if strategy or not devices else devices[0]  # in a strategy it places
-    if not assigned.card and not (tf and tf.config.list_physical_devices("GPU")):
-        place = ""  # all is on the CPU
-    with _isolated(item, place), scope:
-        item.stash[SCOPED] = True
-        if kind == "gpu" and _number(item.config.option, "gpu_strict", 0):
-            tf.config.set_soft_device_placement(False)
-        yield DeviceScope(kind, devices, strategy, assigned.simulated)
+        scope = contextlib.ExitStack()
+        scope.enter_context(_strategy_scope(tf, strategy))
+        item.addfinalizer(scope.close)
+    elif kind == "gpu" and _number(item.config.option, "gpu_strict", 0):
+        tf.config.set_soft_device_placement(False)
+    item.stash[SCOPED] = True
+    return DeviceScope(kind, devices, strategy, assigned.simulated)
 
 
 def _start_runtime(item: pytest.Item, tf: Any) -> None:
@@ -466,24 +472,23 @@ in a strategy of its own too: use device_scope.strategy, or mark it no_device_sc
 
 
 @pytest.fixture(autouse=True)
-def device_scope(request: pytest.FixtureRequest) -> Iterator[DeviceScope]:
+def device_scope(request: pytest.FixtureRequest) -> DeviceScope:
     """Run the test in the scope of its device."""
-    with _entered(request.node) as scope:
-        yield scope
+    return _enter(request.node)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     item.stash[SCOPED] = False
     _seed()
-    item.stash[KIND] = problem = ""
-    assigned = item.config.stash[ASSIGNED]
     try:
-        item.stash[KIND] = _kind(item)
+        kind, problem = _kind(item), ""
     except ValueError as error:
-        problem = str(error)
-    needs_gpu = item.stash[KIND] not in ("", "cpu", "none")
+        kind, problem = "", str(error)
+    item.stash[KIND] = kind
+    needs_gpu = kind not in ("", "cpu", "none")
     if needs_gpu:
+        assigned = item.config.stash[ASSIGNED]
         problem = assigned.problem
         if not assigned.card and not problem:
             pytest.skip(assigned.reason)
@@ -491,29 +496,29 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
-    if item.stash[SCOPED] and item.stash[KIND] in STRATEGIES:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: Any) -> None:
+    kind, scoped = item.stash[KIND], item.stash[SCOPED]
+    if scoped and kind in STRATEGIES:
         call = item.obj
         item.obj = _distributed(item, call)
-        yield
-        item.obj = call
-    elif item.stash[SCOPED]:
-        yield
-    elif item.stash[KIND] in ("cpu", "none"):  # it has no fixture, or was spared ours
-        with _entered(item):
-            yield
-    else:
+        item.addfinalizer(lambda: setattr(item, "obj", call))
+    elif not scoped and kind in ("cpu", "none"):  # it has no fixture, or was spared it
+        _enter(item) if "tensorflow" in sys.modules else _isolate(item, "")
+    elif not scoped:
         hidden = f"another fixture device_scope hides the one in {__file__}"
         pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: Any, call: Any) -> Generator[None, Any, None]:
-    outcome = yield
-    said = str(call.excinfo.value) if call.excinfo else "none"
-    if item.stash.get(KIND, "") in STRATEGIES and re.search(UNDER_STRATEGY, said):
-        outcome.get_result().sections.append(("device scope", EXPLANATION))
+def pytest_runtest_makereport(item: Any, call: Any) -> pytest.TestReport | None:
+    """Report what TensorFlow says about strategies with an explanation."""
+    if not call.excinfo or item.stash.get(KIND, "") not in STRATEGIES:
+        return None
+    if not re.search(UNDER_STRATEGY, str(call.excinfo.value)):
+        return None
+    report = pytest.TestReport.from_item_and_call(item, call)
+    report.sections.append(("device scope", EXPLANATION))
+    return report
 
 
 # ---- Isolation: what a test changes does not reach the next ------------------
@@ -589,15 +594,19 @@ def _place(device: Any) -> Any:
     return before
 
 
-@contextlib.contextmanager
-def _isolated(item: pytest.Item, device: str) -> Iterator[None]:
-    """Give a test its seeds and its device; undo what it leaves behind."""
-    values, before, left = _values(), _place(device), []
-    has_strategy = _find("tensorflow.distribute.has_strategy")
-    held = has_strategy and has_strategy()  # by a fixture of a wider scope
-    try:
-        yield
-    finally:
+def _has_strategy() -> bool:
+    return bool((_find("tensorflow.distribute.has_strategy") or bool)())
+
+
+def _isolate(item: pytest.Item, device: str) -> None:
+    """Put a test on its device; let its tear-down undo what the test leaves behind."""
+    values, before = _values(), _place(device)
+    held = _has_strategy()  # by a fixture of a wider scope
+
+    def undo() -> None:
+        if "tensorflow" not in sys.modules:
+            return
+        left = []
         for (path, reader, setter, _), now, value in zip(SETTINGS, _values(), values):
             if now != value:
                 put = _find(f"{path}.{setter}")
@@ -606,11 +615,13 @@ def _isolated(item: pytest.Item, device: str) -> Iterator[None]:
         _, _, place = now.to_string().rpartition("/task:0") if now else ("", "", device)
         if place != device:
             left.append("tf.device")
-        if has_strategy and has_strategy() and not held:
+        if _has_strategy() and not held:
             _find("tensorflow.compat.v1.reset_default_graph")()
             left.append("a strategy's scope")
-    if left:
-        pytest.fail(f"{item.nodeid} left open: {', '.join(left)}", pytrace=False)
+        if left:
+            pytest.fail(f"{item.nodeid} left open: {', '.join(left)}", pytrace=False)
+
+    item.addfinalizer(undo)
 
 
 # ---- The GPUs of this machine ------------------------------------------------
@@ -1305,9 +1316,10 @@ class DeviceScheduling:
     def tests_finished(self) -> bool:
         if not self.collection_is_completed or self.robbed:
             return False
+        if any(len(queue) > 1 for queue in self.queues.values()):
+            return False
         # What is left when nobody can run it is reported: see not_run().
-        left = any(self.left) and (self.coming or self._live())
-        return not (left or any(queue[1:] for queue in self.queues.values()))
+        return not (any(self.left) and (self.coming or self._live()))
 
     @property
     def has_pending(self) -> bool:
@@ -1625,25 +1637,25 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Count tests by device and worker, and the skips for want of a GPU."""
-    ran: set[tuple[str, str, str]] = set()
+    ran: dict[str, set[str]] = collections.defaultdict(set)  # what and where -> ids
     wanting = 0
     own_checks: set[str] = set()  # skipped themselves where there was no GPU
     for category in ("passed", "failed", "error", "xfailed", "xpassed", "skipped"):
         for report in terminalreporter.stats.get(category, []):
             said = dict(reversed(getattr(report, "user_properties", [])))
             node = getattr(report, "node", None)  # xdist's
-            why = str(report.longrepr).partition("Skipped: ")[2]  # without the path
             if "device" not in said:
                 continue  # a module, a crash, a wrong marker
             if category != "skipped":
                 who = node.gateway.id if node else "this process"
-                ran.add((said["device"], who, report.nodeid))
+                ran[f"{said['device']} on {who}"].add(report.nodeid)
             elif said["gpu"] == "none" and said["device"] in ("gpu", *STRATEGIES):
                 wanting += 1
-            elif said["gpu"] == "none" and re.search("(?i)gpu|cuda", why):
-                own_checks.add(report.nodeid)
-    counts = collections.Counter(f"{device} on {who}" for device, who, _ in ran)
-    lines = [f"{what}: {n}" for what, n in sorted(counts.items())]
+            elif said["gpu"] == "none":
+                why = str(report.longrepr).partition("Skipped: ")[2]  # without the path
+                if re.search("(?i)gpu|cuda", why):
+                    own_checks.add(report.nodeid)
+    lines = [f"{what}: {len(ids)}" for what, ids in sorted(ran.items())]
     if wanting:
         lines.append(f"skipped for want of a GPU: {wanting}")
     run = config.stash[RUN]
