@@ -34,7 +34,7 @@ HEADER = "Header, options, marker registry"
 BAZEL = "Under Bazel: shards"
 BUDGETS = {
     HEADER: 100,  # 80
-    "Markers, ids, one item per device": 141,  # 110
+    "Markers, ids, one item per device": 143,  # 110
     "The split of a card, scopes, strategies": 103,  # 90
     "The run of a test": 48,
     "Isolation: what a test changes does not reach the next": 75,  # 25
@@ -47,7 +47,7 @@ BUDGETS = {
     BAZEL: 30,  # 35; not in every harness
 }
 ROCM_BUDGET = 60  # of the GPUs of this machine, and of what gets them
-TOTAL_BUDGET = 958 + 259 + 106  # 700
+TOTAL_BUDGET = 960 + 259 + 106  # 700
 
 
 def golden_file(variant: str) -> Path:
