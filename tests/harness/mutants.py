@@ -126,13 +126,13 @@ MARKERS = [
     mutant(
         "plain mark is missing",
         b.plain_marks_select,
-        "item.add_marker(PLAIN_MARKS.get(kind, PLAIN_MARK_OF_STRATEGIES))",
+        "item.add_marker(_plain_mark(kind))",
         "pass",
     ),
     mutant(
         "plain mark of the first listed device only",
         b.plain_marks_select,
-        "item.add_marker(PLAIN_MARKS.get(kind, PLAIN_MARK_OF_STRATEGIES))",
+        "item.add_marker(_plain_mark(kind))",
         'item.add_marker((_listed_kinds(item) or ["cpu"])[0])',
     ),
     mutant(

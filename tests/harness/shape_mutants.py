@@ -225,8 +225,8 @@ STRATEGIES = [
     mutant(
         "a strategy of one's own is not selected by -m distributed",
         t.a_strategy_of_ones_own_is_a_line,
-        "PLAIN_MARKS.get(kind, PLAIN_MARK_OF_STRATEGIES)",
-        'PLAIN_MARKS.get(kind, PLAIN_MARKS["gpu"])',
+        "return getattr(pytest.mark, plain)",
+        'return getattr(pytest.mark, "gpu" if kind == "own" else plain)',
         variant="strategies",
     ),
 ]
@@ -265,8 +265,8 @@ NAMES = [
     mutant(
         "plain marks are the project's",
         n.other_names_leave_the_usual_ones_alone,
-        '"gpu": pytest.mark.on_gpu}',
-        '"gpu": pytest.mark.gpu}',
+        'return getattr(pytest.mark, f"on_{plain}")',
+        "return getattr(pytest.mark, plain)",
         variant="other_names",
     ),
     mutant(

@@ -117,8 +117,6 @@ def _number(options: Any, name: str, default: int) -> int:
 # ---- Markers, ids, one item per device ---------------------------------------
 
 KIND: pytest.StashKey[str] = pytest.StashKey()  # of an item: as in DEVICES, or "none"
-PLAIN_MARKS = {"cpu": pytest.mark.cpu, "gpu": pytest.mark.gpu}
-PLAIN_MARK_OF_STRATEGIES = pytest.mark.distributed
 
 
 def _marks(node: pytest.Item | pytest.Collector) -> list[Any]:
@@ -289,13 +287,19 @@ class _Variant:
             self.name = name
 
 
+@functools.cache  # to make one takes longer than all else here
+def _plain_mark(kind: str) -> Any:
+    plain = kind if kind in ("cpu", "gpu") else "distributed"
+    return getattr(pytest.mark, plain)
+
+
 def pytest_itemcollected(item: Any) -> None:
     try:
         kind = item.stash[KIND] = _kind(item)
     except ValueError:  # pytest_runtest_setup reports the marker
         return
     if kind != "none":  # so that `-m gpu` selects
-        item.add_marker(PLAIN_MARKS.get(kind, PLAIN_MARK_OF_STRATEGIES))
+        item.add_marker(_plain_mark(kind))
     assigned = item.config.stash[ASSIGNED]
     bare = LINUX and not (assigned.card or assigned.late or "tensorflow" in sys.modules)
     function = getattr(item, "_fixtureinfo", None)
