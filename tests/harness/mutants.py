@@ -590,11 +590,11 @@ PLACEMENT = [
     mutant(
         "TestCase methods run in no scope",
         p.test_cases_are_in_their_scopes,
-        "    return _enter(request.node)\n",
-        "    if isinstance(request.node, _Variant):\n"
-        "        request.node.stash[SCOPED] = True\n"
+        "    return _enter(RUNNING[0])",
+        "    if isinstance(RUNNING[0], _Variant):\n"
+        "        RUNNING[0].stash[SCOPED] = True\n"
         "        return DeviceScope('none', ())\n"
-        "    return _enter(request.node)\n",
+        "    return _enter(RUNNING[0])",
     ),
     mutant(
         "strategy is entered before a TestCase's setUp",

@@ -272,8 +272,8 @@ NAMES = [
     mutant(
         "fixture hides the project's",
         n.other_names_leave_the_usual_ones_alone,
-        "def marked_scope(request",
-        "def device_scope(request",
+        "def marked_scope()",
+        "def device_scope()",
         variant="other_names",
     ),
 ]

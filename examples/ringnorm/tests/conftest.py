@@ -145,8 +145,9 @@ def _class_marks(cls: type) -> list[Any]:
 def _lost(node: Any) -> str:
     """Return a marker above a decorator that drops it, as absl's do, or ""."""
     call: Any = getattr(node, "obj", None)
-    function: Any = inspect.isroutine(call) and getattr(call, "place_as", call)
-    function = inspect.unwrap(function)  # place_as: as pytest has it
+    if not (hasattr(call, "__wrapped__") or hasattr(call, "place_as")):
+        return ""
+    function: Any = inspect.unwrap(getattr(call, "place_as", call))  # as pytest has it
     if function is call or not inspect.isfunction(function):
         return ""
     scope, above, found = {**function.__globals__, **vars(node.cls or object)}, "", []
@@ -305,8 +306,7 @@ def pytest_itemcollected(item: Any) -> None:
     function = getattr(item, "_fixtureinfo", None)
     if kind == "cpu" and bare and function and "device_scope" not in function.argnames:
         # Nothing to keep it from. What our fixture takes is a third of an empty test.
-        unneeded = {"device_scope", "request"} - {*function.argnames}
-        item.fixturenames = [name for name in item.fixturenames if name not in unneeded]
+        item.fixturenames = [n for n in item.fixturenames if n != "device_scope"]
 
 
 # ---- The split of a card, scopes, strategies ---------------------------------
@@ -468,6 +468,7 @@ def _distributed(item: pytest.Item, call: Any) -> Any:
 # ---- The run of a test -------------------------------------------------------
 
 SCOPED: pytest.StashKey[bool] = pytest.StashKey()  # whether an item got its scope
+RUNNING: list[pytest.Item] = []  # the one that is set up or runs
 UNDER_STRATEGY = r"^$|(?i:strategy|merge_call|all_reduce)"  # what TensorFlow says
 EXPLANATION = """\
 This test runs in a tf.distribute strategy. The models, variables and optimizers that it
@@ -476,13 +477,14 @@ in a strategy of its own too: use device_scope.strategy, or mark it no_device_sc
 
 
 @pytest.fixture(autouse=True)
-def device_scope(request: pytest.FixtureRequest) -> DeviceScope:
+def device_scope() -> DeviceScope:
     """Run the test in the scope of its device."""
-    return _enter(request.node)
+    return _enter(RUNNING[0])  # to ask for `request` costs each test, on each worker
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    RUNNING[:] = [item]
     item.stash[SCOPED] = False
     _seed()
     try:
