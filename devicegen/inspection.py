@@ -38,7 +38,12 @@ class Inspection:
     @property
     def needed(self) -> tuple[str, ...]:
         """The variables of the caller that a run needs, by the names they have here."""
-        return needed_variables(self.decisions.names if self.decisions else HarnessNames())
+        return needed_variables(self.names)
+
+    @property
+    def names(self) -> HarnessNames:
+        """The names of the harness, the usual ones where there are no decisions."""
+        return self.decisions.names if self.decisions else HarnessNames()
 
 
 def schema() -> dict[str, Any]:
@@ -157,6 +162,10 @@ def _conftest(conftest: Conftest) -> dict[str, Any]:
         ],
         "pytest_plugins": conftest.plugins,
         "imports": [{"name": each.name, "line": each.line} for each in conftest.imports],
+        "keyword_checks": [
+            {"name": each.name, "line": each.line, "source": each.source}
+            for each in conftest.keyword_checks
+        ],
         "ejected": conftest.ejected,
     }
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from devicegen.competing import keyword_notes
 from devicegen.facts.conftests import Conftest
 from devicegen.facts.source_tree import Location
 from devicegen.inspection import Inspection
@@ -144,7 +145,7 @@ def _notes(inspection: Inspection) -> list[str]:
         notes += inspection.decisions.notes
     if inspection.change_set:
         notes += inspection.change_set.notes
-    return notes
+    return [*notes, *keyword_notes(inspection.facts.described, inspection.names)]
 
 
 def _some(places: Iterable[Location]) -> str:

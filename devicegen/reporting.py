@@ -7,6 +7,7 @@ from pathlib import Path
 from devicegen.bazel_text import bazel_text
 from devicegen.change import Action
 from devicegen.change_set import ChangeSet
+from devicegen.competing import keyword_notes
 from devicegen.console import paint, say, warn
 from devicegen.decisions import Decisions
 from devicegen.facts.tox_environments import tox_gaps
@@ -83,7 +84,9 @@ def refuse_uncommitted(top: Path, change_set: ChangeSet, *, allow_dirty: bool) -
 
 
 def print_runner_lines(plan: Plan) -> None:
-    """Print what the project's own runners need, which devicegen does not write: exact lines."""
+    """Print what the project's own files need, which devicegen does not write: exact lines."""
+    for line in keyword_notes(plan.facts.described, plan.decisions.names):
+        say(f"\n{line}")
     for gap in tox_gaps(plan.facts.tox, needed_variables(plan.decisions.names)):
         say(f"\n{gap}")
         for line in gap.lines:

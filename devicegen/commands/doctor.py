@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from devicegen import __version__
-from devicegen.competing import EARLY, WORDS
+from devicegen.competing import EARLY, WORDS, keyword_notes
 from devicegen.console import say
 from devicegen.facts.details import gather_details
 from devicegen.facts.repository import RepoFacts, gather_facts
@@ -41,6 +41,7 @@ def doctor(path: Path, *, python: str | None, workers: int) -> int:
         for line in ask_mapping(interpreter, facts.top, workers if answer.xdist else 0):
             say(f"mapping      {line}{f'  (-n {workers})' if answer.xdist else ''}")
     obstacles = list(_obstacles(facts, runners, answer, needed))
+    obstacles += keyword_notes(facts.described, record.names if record else HarnessNames())
     for line in obstacles:
         say(f"in the way   {line}")
     for line in problems:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from devicegen.facts.keyword_checks import KeywordCheck, keyword_checks
 from devicegen.facts.source_tree import Location, SourceTree
 
 # The line of its docstring by which a harness is known, whatever version wrote it.
@@ -51,8 +52,9 @@ class Conftest:
     ``owner`` is ``devicegen`` for a harness, ``both`` for a file with our block in it.
     ``obstacle`` says why nothing can be added, None where a block may go in. ``hooks`` are in the
     order in which they are bound; of two with one name the last is what pytest sees, the others
-    are in ``shadowed``. ``imports`` are the frameworks imported at module level. ``ejected`` is
-    the line of a harness that is the project's own since ``devicegen eject``.
+    are in ``shadowed``. ``imports`` are the frameworks imported at module level.
+    ``keyword_checks`` ask for keywords that the harness's ids are. ``ejected`` is the line of a
+    harness that is the project's own since ``devicegen eject``.
     """
 
     path: str
@@ -64,6 +66,7 @@ class Conftest:
     fixtures: tuple[Fixture, ...] = ()
     plugins: int | None = None  # the line of pytest_plugins
     imports: tuple[Definition, ...] = ()
+    keyword_checks: tuple[KeywordCheck, ...] = ()
     ejected: int | None = None
     names: frozenset[str] = field(default=frozenset(), repr=False)
 
@@ -190,6 +193,7 @@ def _described(
         fixtures=tuple(_fixtures(module)),
         plugins=plugins,
         imports=tuple(_framework_imports(module)),
+        keyword_checks=tuple(keyword_checks(module, text)),
         ejected=_ejected(text),
         names=frozenset(node.id for node in ast.walk(module) if isinstance(node, ast.Name))
         | {each.name for each in bound},
