@@ -52,12 +52,13 @@ Rocm = Annotated[
         help="Find AMD's GPUs too. [default: where tensorflow-rocm is required]",
     ),
 ]
+REPEATABLE = "[repeatable; those of one call replace the recorded list, `none` takes it back]"
 Strategies = Annotated[
     list[str] | None,
     typer.Option(
         "--strategy",
         metavar="NAME",
-        help="A strategy that run_on takes too: one_device, central_storage. [repeatable]",
+        help=f"A strategy that run_on takes too: one_device, central_storage. {REPEATABLE}",
     ),
 ]
 MarkerAliases = Annotated[
@@ -65,7 +66,7 @@ MarkerAliases = Annotated[
     typer.Option(
         "--marker-alias",
         metavar="NAME=run_on[:DEVICE]",
-        help="A marker of yours that stands for run_on or no_device_scope. [repeatable]",
+        help=f"A marker of yours that stands for run_on or no_device_scope. {REPEATABLE}",
     ),
 ]
 Seeds = Annotated[

@@ -29,9 +29,13 @@ from devicegen.template_overrides import (
 
 @dataclass(frozen=True)
 class Plan:
-    """Facts, decisions and what they change; ``record`` is that of an earlier run."""
+    """Facts, decisions and what they change; ``record`` is that of an earlier run.
+
+    ``answers`` are those that hold from now on.
+    """
 
     facts: RepoFacts
+    answers: Answers
     record: Record | None
     decisions: Decisions
     change_set: ChangeSet
@@ -90,7 +94,7 @@ def make_plan(
     )
     notes += _left_over(record, texts)
     change_set = replace(change_set, notes=(*notes, *change_set.notes))
-    return Plan(facts, record, decisions, change_set)
+    return Plan(facts, answers, record, decisions, change_set)
 
 
 def _render(

@@ -14,6 +14,7 @@ from devicegen.facts.tox_environments import tox_gaps
 from devicegen.git_state import uncommitted
 from devicegen.harness_names import needed_variables
 from devicegen.planning import Plan
+from devicegen.record import Answers
 
 
 def print_decisions(decisions: Decisions) -> None:
@@ -21,6 +22,25 @@ def print_decisions(decisions: Decisions) -> None:
     width = max(len(decision.subject) for decision in decisions.listed) + 2
     for decision in decisions.listed:
         say(f"{decision.subject:<{width}}{decision.answer}  ({decision.reason})")
+
+
+def print_changed_answers(plan: Plan) -> None:
+    """Print each answer of the record that another one replaces, a line each."""
+    now, earlier = vars(plan.answers), vars(plan.record.answers if plan.record else Answers())
+    for name in now:
+        if now[name] != earlier[name]:
+            say(f"{name}: {_in_words(earlier[name])} -> {_in_words(now[name])}")
+
+
+def _in_words(answer: bool | int | str | tuple[str, ...] | None) -> str:
+    match answer:
+        case None:
+            return "not given"
+        case bool():
+            return "yes" if answer else "no"
+        case tuple():
+            return ", ".join(answer)
+    return str(answer)
 
 
 def print_notes(plan: Plan) -> None:

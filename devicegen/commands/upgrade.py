@@ -12,6 +12,7 @@ from devicegen.migration_notes import notes_since
 from devicegen.planning import Plan, make_plan
 from devicegen.record import Answers
 from devicegen.reporting import (
+    print_changed_answers,
     print_changes,
     print_conflicts,
     print_diff,
@@ -48,6 +49,7 @@ def upgrade(
     if diff:
         print_diff(changes)
     elif changes.written:
+        print_changed_answers(plan)
         print_changes(changes, dry_run=dry_run)
     if writes:
         apply_changes(plan.facts.top, changes)
