@@ -13,7 +13,9 @@ from devicegen.decisions import NOTHING_ASKED, Asked, Decision, Decisions, decid
 from devicegen.disk import on_disk
 from devicegen.errors import DevicegenError
 from devicegen.facts.conftests import decode_python
+from devicegen.facts.marker_mentions import unknown_markers
 from devicegen.facts.repository import RepoFacts, find_top, gather_facts
+from devicegen.facts.source_tree import SourceTree
 from devicegen.journal import clear, refuse_unfinished
 from devicegen.moved import follow_moved
 from devicegen.record import Answers, Record, read_record
@@ -63,6 +65,7 @@ def make_plan(
     facts = gather_facts(path)
     record = read_record(facts.top, __version__)
     notes = [recovered] if recovered else []
+    has_new_aliases = answers.marker_aliases is not None
     if record is None and needs_record:
         raise DevicegenError(f"{facts.top}: no record here; run `devicegen init` first")
     if answers.templates:
@@ -72,6 +75,8 @@ def make_plan(
         record, moved = follow_moved(record, facts)
         notes += moved
     decisions = decide(facts, answers, record, asked)
+    if has_new_aliases:
+        notes += _unknown_aliases(facts, decisions)
     texts, overrides = _render(decisions, answers, facts.top)
     if overrides is not None:
         listed = (*decisions.listed, _overrides_in_words(overrides))
@@ -104,6 +109,15 @@ def _render(
         return render_texts(decisions, __version__), None
     overrides = read_overrides(answers.templates, top)
     return render_overridden(decisions, overrides), overrides
+
+
+def _unknown_aliases(facts: RepoFacts, decisions: Decisions) -> Iterator[str]:
+    names = [alias.name for alias in decisions.aliases]
+    for name in unknown_markers(SourceTree.list(facts.top), facts.pytest_config, names):
+        yield (
+            f"--marker-alias {name}: no marker of that name is used or registered here; is it "
+            "spelled as in the tests?"
+        )
 
 
 def _left_over(record: Record | None, texts: dict[str, str]) -> Iterator[str]:

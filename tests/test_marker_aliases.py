@@ -91,6 +91,39 @@ def test_they_are_rendered_registered_remembered_and_taken_back(tmp_path: Path) 
     assert run("check", top).code == 0
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"tests/test_it.py": "from pytest import mark\n@mark . wants_card\ndef test(): pass\n"},
+        {"plugin.py": "def add(config): config.addinivalue_line('markers', 'wants_card: x')\n"},
+        {"pyproject.toml": """
+            [project]
+            name = "library"
+            version = "1"
+            dependencies = ["tensorflow>=2.8"]
+
+            [tool.pytest.ini_options]
+            markers = ["wants_card: where it runs"]
+        """},
+    ],
+    ids=["used", "registered by code", "registered"],
+)  # fmt: skip
+def test_a_name_that_is_no_marker_here_is_noted(tmp_path: Path, files: dict[str, str]) -> None:
+    top = write_tree(tmp_path, {**LIBRARY, **files})
+    args = ["--marker-alias=wants_card=run_on:gpu", "--marker-alias=wants_cards=run_on:gpu"]
+    note = (
+        "devicegen: note: --marker-alias wants_cards: no marker of that name is used or "
+        "registered here; is it spelled as in the tests?\n"
+    )
+
+    first, later = run("init", top, *args), run("upgrade", top)
+    other = run("upgrade", top, "--marker-alias=wants=run_on")
+
+    assert (first.code, first.stderr) == (0, note)
+    assert (later.code, later.stderr) == (0, "")
+    assert (other.code, other.stderr) == (0, note.replace("wants_cards", "wants"))
+
+
 def test_an_unknown_strategy_is_one_line(tmp_path: Path) -> None:
     top = write_tree(tmp_path, LIBRARY)
 
