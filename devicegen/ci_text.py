@@ -11,7 +11,7 @@ USUAL_PYTHON = (3, 11)
 
 
 def ci_text(facts: RepoFacts, decisions: Decisions) -> str:
-    """Return the workflow: a job on simulated GPUs, and one that requires a GPU."""
+    """Return the workflow: simulated GPUs, a GPU that is required, ``devicegen check``."""
     floor = facts.python_floor.version
     python = USUAL_PYTHON if floor is None else max(floor, HARNESS_PYTHON)
     template = environment().get_template("ci.yml.j2")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from generator import LIBRARY, run, state
+from devicegen import __version__
+from generator import HARNESS, LIBRARY, run, state
 from kit import environment, write_tree
 from kit.nvidia_smi import StandInNvidiaSmi, cards
 from kit.processes import run_process
@@ -75,6 +76,25 @@ def test_it_installs_what_the_repository_says(
 
     assert commands(made, "cpu")[0] == f"python -m pip install {install}"
     assert made["jobs"]["cpu"]["steps"][1]["with"] == {"python-version": python}
+
+
+def test_a_job_that_checks(tmp_path: Path) -> None:
+    """With the devicegen that printed it, on a Python that it runs on, whatever the project's."""
+    floor = {"pyproject.toml": '[project]\nname = "x"\nrequires-python = ">=3.9"\n'
+             'version = "1"\ndependencies = ["tensorflow"]\n'}  # fmt: skip
+    top = write_tree(tmp_path, {**LIBRARY, **floor})
+    made = workflow(top)
+    install, check = commands(made, "check")
+
+    assert install == f"python -m pip install devicegen=={__version__}"
+    assert made["jobs"]["check"]["steps"][1]["with"] == {"python-version": "3.11"}
+    program, *args = check.split()
+    assert program == "devicegen"
+    assert run(*args, top).code == 2  # not yet
+    assert run("init", top).code == 0
+    assert run(*args, top).code == 0
+    (top / HARNESS).unlink()
+    assert run(*args, top).code == 1
 
 
 def test_without_xdist(tmp_path: Path) -> None:
