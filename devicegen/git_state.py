@@ -22,10 +22,21 @@ def uncommitted(top: Path, paths: Iterable[str], *, tracked: bool = False) -> tu
     return tuple(path for path in paths if _status(top, untracked, "--", path))
 
 
+def are_committed(top: Path, paths: Iterable[str]) -> bool:
+    """Tell whether git could give back all of ``paths`` as they are on disk."""
+    paths = list(paths)
+    listed = _git(top, "ls-files", "--error-unmatch", "--", *paths)
+    return bool(listed) and not uncommitted(top, paths)
+
+
 def _status(top: Path, *args: str) -> bytes:
+    return _git(top, *STATUS, *args)
+
+
+def _git(top: Path, *args: str) -> bytes:
     try:
         done = subprocess.run(
-            [*COMMAND, *STATUS, *args],
+            [*COMMAND, *args],
             cwd=top,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
             stdin=subprocess.DEVNULL,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from devicegen.bazel_text import bazel_text
@@ -11,7 +12,7 @@ from devicegen.competing import keyword_notes
 from devicegen.console import paint, say, warn
 from devicegen.decisions import Decisions
 from devicegen.facts.tox_environments import tox_gaps
-from devicegen.git_state import uncommitted
+from devicegen.git_state import are_committed, uncommitted
 from devicegen.harness_names import needed_variables
 from devicegen.planning import Plan
 from devicegen.record import Answers
@@ -85,6 +86,24 @@ def print_conflicts(change_set: ChangeSet) -> None:
                 f"{change.path}:{line}: conflict: changed here and by devicegen; resolve it, "
                 "then run `devicegen upgrade` again"
             )
+
+
+def way_back(plan: Plan) -> str | None:
+    """Return the command that takes back an upgrade; None where git could not give all back.
+
+    It is to be called before anything is written.
+    """
+    changes = plan.change_set.written
+    changed = [each.path for each in changes if each.before is not None]
+    added = [each.path for each in changes if each.before is None]
+    if not are_committed(plan.facts.top, changed):
+        return None
+    given = str(plan.facts.given)
+    git = ["git"] if given == "." else ["git", "-C", given]
+    commands = [shlex.join([*git, "checkout", "--", *changed])]
+    if added:
+        commands.append(shlex.join([*git, "clean", "-f", "--", *added]))
+    return " && ".join(commands)
 
 
 def refuse_uncommitted(top: Path, change_set: ChangeSet, *, allow_dirty: bool) -> bool:

@@ -278,3 +278,62 @@ def test_without_git(top: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
     assert run("upgrade", top).code == 0
     assert upgraded(top)
+
+
+def conflicting(top: Path) -> tuple[str, ...]:
+    """Make the upgrade to ``--memory-limit-mb 512`` a conflict; return its flags."""
+    assert run("upgrade", top).code == 0
+    text = (top / HARNESS).read_text("utf-8")
+    assert text.count("\nMEMORY_LIMIT_MB") == 1
+    (top / HARNESS).write_bytes(
+        text.replace("\nMEMORY_LIMIT_MB", "\nMEMORY_LIMIT_MB: int").encode()
+    )
+    return ("--memory-limit-mb", "512")
+
+
+@pytest.mark.parametrize("where", [".", "..", "/"])
+def test_a_conflict_that_is_given_up(
+    top: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command that is said, which leaves nothing that ``check`` or git would see."""
+    flags = conflicting(top)
+    commit(top)
+    before = {path: data for path, (data, *_) in state(top).items()}
+    monkeypatch.chdir(top / where)
+
+    done = run("upgrade", top, *flags)
+
+    assert done.code == 3, done
+    said = "devicegen: to go back to what was there before: "
+    *_, line = done.stderr.splitlines()
+    assert line.startswith(f"{said}git "), done
+    assert git(top, "status", "--porcelain")
+    subprocess.run(line.removeprefix(said), shell=True, check=True, env=clean_environ())
+    assert {path: data for path, (data, *_) in state(top).items()} == before
+    assert git(top, "status", "--porcelain") == ""
+    assert run("check", top).code == 0
+
+
+def test_a_conflict_that_git_could_not_take_back(top: Path) -> None:
+    flags = conflicting(top)
+
+    assert run("upgrade", top, "--dry-run", *flags).stderr.count("to go back") == 0
+    done = run("upgrade", top, "--allow-dirty", *flags)
+
+    assert done.code == 3, done
+    assert "to go back" not in done.stderr
+
+
+def test_what_a_conflict_has_left_fails_no_check(top: Path) -> None:
+    """After ``git checkout .``, which takes no file away."""
+    flags = conflicting(top)
+    commit(top)
+    assert run("upgrade", top, *flags).code == 3
+    git(top, "checkout", ".")
+    assert run("check", top).code == 0
+
+    left = f".devicegen/{HARNESS}.pending"
+    note = f"note  {left}: left by a conflict that was given up; delete it\n"
+    assert note in run("check", top).stdout
+    assert run("upgrade", top).stdout == f"delete  {left}\n"
+    assert note not in run("check", top).stdout

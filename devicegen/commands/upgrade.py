@@ -20,6 +20,7 @@ from devicegen.reporting import (
     print_refused,
     print_runner_lines,
     refuse_uncommitted,
+    way_back,
 )
 
 
@@ -46,6 +47,7 @@ def upgrade(
         return 2
     if refuse_uncommitted(plan.facts.top, changes, allow_dirty=allow_dirty) and writes:
         return 2
+    back = way_back(plan) if writes and changes.conflicts else None
     if diff:
         print_diff(changes)
     elif changes.written:
@@ -59,6 +61,8 @@ def upgrade(
     elif not diff:
         print_runner_lines(plan)
     print_conflicts(changes)
+    if back:
+        warn(f"to go back to what was there before: {back}")
     return 3 if changes.conflicts else 0
 
 
