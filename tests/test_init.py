@@ -501,6 +501,22 @@ def test_an_ignored_conftest_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / HARNESS).read_bytes() == b"# mine\n"
 
 
+@pytest.mark.parametrize(
+    ("args", "command"),
+    [([], "pytest -n 2 --gpu-simulate 2"), (["--no-xdist"], "pytest --gpu-simulate 2")],
+    ids=str,
+)
+def test_workers_are_tried_where_the_project_has_xdist(
+    tmp_path: Path, args: list[str], command: str
+) -> None:
+    """Two GPUs are of use to two processes only."""
+    top = write_tree(tmp_path, {**LIBRARY, "requirements-dev.txt": "pytest\npytest-xdist\n"})
+
+    done = run("init", top, *args)
+
+    assert done.stdout.endswith(f"Done. Commit these files, then try: {command}\n")
+
+
 # A harness without a record: .devicegen/ was deleted, or an init was killed
 
 

@@ -9,7 +9,7 @@ from devicegen.ci_text import ci_text
 from devicegen.console import say, warn
 from devicegen.decisions import NOTHING_ASKED, Asked
 from devicegen.git_state import uncommitted
-from devicegen.planning import make_plan
+from devicegen.planning import Plan, make_plan
 from devicegen.record import Answers
 from devicegen.reporting import (
     print_changes,
@@ -57,11 +57,16 @@ def init(
     if not changes.written:
         say("Nothing to do: the harness is here and current.")
     elif not (diff or dry_run):
-        simulate = plan.decisions.names.options[0]
-        say(f"\nDone. Commit these files, then try: pytest {simulate} 2")
+        say(f"\nDone. Commit these files, then try: {_first_run(plan)}")
     if not diff:
         print_runner_lines(plan)
     return 0
+
+
+def _first_run(plan: Plan) -> str:
+    """Return a command that works on any machine, with workers where the project has xdist."""
+    workers = " -n 2" if plan.decisions.xdist and plan.facts.xdist else ""
+    return f"pytest{workers} {plan.decisions.names.options[0]} 2"
 
 
 def print_ci_snippet(path: Path, answers: Answers, asked: Asked = NOTHING_ASKED) -> int:
