@@ -269,7 +269,8 @@ def _names(
     """Keep the names of an earlier run: by now the project's tests go by them."""
     if record is not None:
         return record.names, {}
-    return choose_names(facts.taken, (*MARKERS, *(alias.line for alias in aliases)))
+    lines = (*MARKERS, *(alias.line for alias in aliases))
+    return choose_names(facts.taken, lines, [alias.name for alias in aliases])
 
 
 def _seeds(answers: Answers) -> tuple[bool, str]:

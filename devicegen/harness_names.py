@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from devicegen.facts.source_tree import Location
 from devicegen.facts.taken_names import TakenNames
 from devicegen.facts.tox_environments import NEEDED
 
@@ -76,14 +77,16 @@ def needed_variables(names: HarnessNames) -> tuple[str, ...]:
 
 
 def choose_names(
-    taken: TakenNames, marker_lines: Sequence[str]
+    taken: TakenNames, marker_lines: Sequence[str], aliases: Sequence[str] = ()
 ) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
     """Choose names that are free; return for others than the usual, by subject, names and why.
 
     ``marker_lines`` are as devicegen writes them: a marker that is registered in just those words
     is ours, and so are ``run_on`` and ``no_device_scope`` where they are used and not registered.
+    ``aliases`` are markers of the project's that stand for ours: they are no free names.
     """
-    foreign = {
+    foreign: dict[str, Location | str] = dict.fromkeys(aliases, "--marker-alias")
+    foreign |= {
         name: where
         for name, (line, where) in taken.markers.items()
         if line not in marker_lines and (line or name not in MARKERS[0])
@@ -110,7 +113,7 @@ def choose_names(
         if old is not None:
             hint = (
                 f"; --marker-alias {old}=run_on:{old} takes it over"
-                if there is foreign and old in PLAIN_MARKERS
+                if there is foreign and old in PLAIN_MARKERS and old not in aliases
                 else ""
             )
             said[subject] = ", ".join(new), f"{old} is there already ({there[old]}){hint}"

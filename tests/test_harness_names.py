@@ -103,6 +103,22 @@ def test_a_name_that_is_taken_is_not_used_and_that_is_said(tmp_path: Path, name:
         assert value in (top / HARNESS).read_text("utf-8")
 
 
+@pytest.mark.parametrize(
+    ("files", "where"), [({"pytest.ini": MARKERS_INI}, "pytest.ini:1"), ({}, "--marker-alias")]
+)
+def test_an_alias_of_a_plain_name_takes_it(
+    tmp_path: Path, files: dict[str, str | bytes], where: str
+) -> None:
+    """It is the project's marker, whether a test has it already or not."""
+    top = write_tree(tmp_path, {**LIBRARY, **files})
+
+    done = run("init", top, "--marker-alias=gpu=run_on:gpu")
+
+    line = "plain markers       on_cpu, on_gpu, on_distributed  (gpu is there already "
+    assert f"{line}({where}))" in done.stdout.splitlines(), done.stdout
+    assert 'plain_prefix = "on_"' in (top / RECORD).read_text("utf-8").splitlines()
+
+
 @pytest.mark.parametrize("name", FREE)
 def test_what_takes_no_name(tmp_path: Path, name: str) -> None:
     top = write_tree(tmp_path, {**LIBRARY, "tests/test_a.py": f"import pytest\n{FREE[name]}"})
