@@ -258,6 +258,14 @@ WRONG = {
         @pytest.mark.no_device_scope("cpu")
         def test_free_with_argument(): pass
 
+        @pytest.mark.gpu
+        def test_plain(): pass
+
+        @pytest.mark.gpu
+        class TestPlain:
+            @run_on(["cpu"])
+            def test_it(self): pass
+
         @run_on(["cpu"])
         def test_right(): pass
     """,
@@ -280,7 +288,16 @@ GIVEN = {  # what the message must say was given
     "test_wrong.py::test_number": "3",
     "test_wrong.py::test_both": "no_device_scope",
     "test_wrong.py::test_free_with_argument": "cpu",
+    "test_wrong.py::test_plain": "gpu only selects",
+    "test_wrong.py::TestPlain::test_it": "gpu only selects",
     "test_wrong_case.py::Case::test_typo": "cuda",
+}
+
+OTHERWISE = {  # what is allowed where not all of run_on's devices are
+    "test_wrong.py::test_both": "keep one",
+    "test_wrong.py::test_free_with_argument": "nothing",
+    "test_wrong.py::test_plain": "run_on",
+    "test_wrong.py::TestPlain::test_it": "run_on",
 }
 
 
@@ -384,8 +401,8 @@ def wrong_markers_are_errors(harness: str, python: Path) -> None:
     for nodeid, given in GIVEN.items():
         assert nodeid in run.pytest.text(nodeid), (nodeid, str(run))
         assert given in run.pytest.text(nodeid).replace(nodeid, ""), (nodeid, str(run))
-        if nodeid != "test_wrong.py::test_both":
-            assert "distributed" in run.pytest.text(nodeid), (nodeid, str(run))
+        allowed = OTHERWISE.get(nodeid, "distributed")
+        assert allowed in run.pytest.text(nodeid), (nodeid, str(run))
 
 
 def wrong_markers_are_errors_with_workers_too(harness: str, python: Path) -> None:

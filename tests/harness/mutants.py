@@ -156,9 +156,8 @@ MARKERS = [
     mutant(
         "device may be listed twice",
         b.wrong_markers_are_errors,
-        '        return kinds\n    raise ValueError(f"{name}: {fault};',
-        "        return kinds\n    if 'twice' in fault:\n        return kinds[:1]\n"
-        '    raise ValueError(f"{name}: {fault};',
+        "        return kinds\n    taken =",
+        "        return kinds\n    if 'twice' in fault:\n        return kinds[:1]\n    taken =",
     ),
     mutant(
         "both markers at once: the first counts",
@@ -181,20 +180,32 @@ MARKERS = [
     mutant(
         "wrong marker is a skip",
         b.wrong_markers_are_errors,
-        'pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)',
-        'pytest.skip(f"{item.nodeid}: {problem}")',
+        'pytest.fail(f"{problem} ({item.nodeid})", pytrace=False)',
+        'pytest.skip(f"{problem} ({item.nodeid})")',
     ),
     mutant(
         "wrong marker is a skip on a worker",
         b.wrong_markers_are_errors_with_workers_too,
-        'pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)',
+        'pytest.fail(f"{problem} ({item.nodeid})", pytrace=False)',
         'fail = pytest.skip if "PYTEST_XDIST_WORKER" in os.environ else pytest.fail\n'
-        '        fail(f"{item.nodeid}: {problem}")',
+        '        fail(f"{problem} ({item.nodeid})")',
+    ),
+    mutant(
+        "a mark that only selects is ignored where it is written by hand",
+        b.wrong_markers_are_errors,
+        'if mark.name in PLAIN and "set_by" not in mark.kwargs:',
+        "if mark.name in ():",
+    ),
+    mutant(
+        "a mark that only selects is an error of our own",
+        b.each_listed_device_is_an_item,
+        'return getattr(pytest.mark, plain)(set_by="run_on")',
+        "return getattr(pytest.mark, plain)",
     ),
     mutant(
         "wrong marker does not name its test",
         b.wrong_markers_are_errors,
-        'pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)',
+        'pytest.fail(f"{problem} ({item.nodeid})", pytrace=False)',
         "pytest.fail(problem, pytrace=False)",
     ),
 ]

@@ -265,8 +265,8 @@ NAMES = [
     mutant(
         "plain marks are the project's",
         n.other_names_leave_the_usual_ones_alone,
-        'return getattr(pytest.mark, f"on_{plain}")',
-        "return getattr(pytest.mark, plain)",
+        'return getattr(pytest.mark, f"on_{plain}")(set',
+        "return getattr(pytest.mark, plain)(set",
         variant="other_names",
     ),
     mutant(
