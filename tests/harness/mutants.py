@@ -198,7 +198,7 @@ MARKERS = [
     ),
     mutant(
         "a mark that only selects is an error of our own",
-        b.each_listed_device_is_an_item,
+        b.gpu_tests_are_skipped_with_a_reason,
         'return getattr(pytest.mark, plain)(set_by="run_on")',
         "return getattr(pytest.mark, plain)",
     ),
