@@ -162,10 +162,21 @@ MARKED = {
 
         class TestInherits(Base): pass
 
+        @pytest.mark.filterwarnings("default")
+        class TestInheritsToo(Base): pass
+
         @pytest.mark.run_on(["cpu"])
         class TestOverrides(Base): pass
 
         class TestGrandchild(TestOverrides): pass
+
+        on_gpu = pytest.mark.run_on(["gpu"])
+
+        @on_gpu
+        class Other: pass
+
+        @on_gpu
+        class TestAsOneBase(TestOverrides, Other): pass
     """,
     "test_cases.py": """
         import unittest
@@ -214,8 +225,10 @@ IDS = {
     ],
     "test_inheritance.py": [
         "TestInherits::test_it[gpu]",
+        "TestInheritsToo::test_it[gpu]",
         "TestOverrides::test_it[cpu]",
         "TestGrandchild::test_it[cpu]",
+        "TestAsOneBase::test_it[gpu]",
     ],
     "test_cases.py": [
         "Cases::test_marked[cpu]",
@@ -331,6 +344,23 @@ def class_markers_are_inherited(harness: str, python: Path) -> None:
     run = marked_run(harness, python)
 
     assert ids_of(run, "test_inheritance.py") == IDS["test_inheritance.py"], run
+
+
+def a_class_that_pytest_refuses_is_one_error(harness: str, python: Path) -> None:
+    """By name, as without the harness; the other tests run."""
+    tests = """
+        import pytest
+
+        class TestRefused:
+            pytestmark = (pytest.mark.slow,)
+            def test_it(self): pass
+
+        def test_other(): pass
+    """
+    args = ("--continue-on-collection-errors",)
+    run = run_harness(harness, python, {"test_it.py": tests}, *args, exit_codes=(1, 3))
+
+    assert run.outcomes.get("test_it.py::test_other") == "passed", run
 
 
 def test_cases_have_an_item_per_device(harness: str, python: Path) -> None:
@@ -809,6 +839,7 @@ WITHOUT_WORKERS = (
     each_listed_device_is_an_item,
     closest_marker_wins,
     class_markers_are_inherited,
+    a_class_that_pytest_refuses_is_one_error,
     test_cases_have_an_item_per_device,
     gpu_tests_are_skipped_with_a_reason,
     ids_are_the_same_with_a_gpu,

@@ -203,6 +203,20 @@ MARKERS = [
         "return getattr(pytest.mark, plain)",
     ),
     mutant(
+        "a class's marker gives way where one of its bases has it",
+        b.class_markers_are_inherited,
+        "            if own[: len(inherited)] == inherited:  # pytest 7.0 copies them\n"
+        "                own = own[len(inherited) :]\n",
+        "            bases = [m for c in cls.__mro__[1:] for m in _class_marks(c)]\n"
+        "            own = [mark for mark in own if mark not in bases]\n",
+    ),
+    mutant(
+        "a class is asked for what it is outside of its collection",
+        b.a_class_that_pytest_refuses_is_one_error,
+        "    collect = collector.collect\n",
+        "    collect = collector.collect if collector.obj else None\n",
+    ),
+    mutant(
         "wrong marker does not name its test",
         b.wrong_markers_are_errors,
         'pytest.fail(f"{problem} ({item.nodeid})", pytrace=False)',
@@ -295,7 +309,7 @@ WITHOUT_A_GPU = [
     mutant(
         "what is no number simulates nothing",
         b.simulation_can_be_asked_for_in_the_environment,
-        'raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 or more")',
+        'raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 to 999999")',
         "return 0",
     ),
     mutant(

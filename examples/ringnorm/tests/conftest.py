@@ -109,8 +109,8 @@ def _number(options: Any, name: str, default: int) -> int:
     if given is None:
         source = f"PYTEST_{name.upper()}"
         given = os.environ.get(source) or str(default)
-    if not given.isdecimal():
-        raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 or more")
+    if not given.isdecimal() or len(given) > 6:
+        raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 to 999999")
     return int(given)
 
 
@@ -129,9 +129,11 @@ def _marks(node: pytest.Item | pytest.Collector) -> list[Any]:
         if closest.own_markers:
             marks = [mark for mark in closest.own_markers if mark.name in MARKER_NAMES]
     if marks and isinstance(closest, pytest.Class):  # its own over its bases'
-        for cls in closest.obj.__mro__:
-            bases = [mark for base in cls.__bases__ for mark in _class_marks(base)]
-            own = [mark for mark in _class_marks(cls) if mark not in bases]
+        mro = [cls for cls in closest.obj.__mro__ if "pytestmark" in vars(cls)]
+        for cls, base in zip(mro, [*mro[1:], object]):
+            own, inherited = _class_marks(cls), _class_marks(base)
+            if own[: len(inherited)] == inherited:  # pytest 7.0 copies them
+                own = own[len(inherited) :]
             if own:
                 return own
     return marks
@@ -242,13 +244,15 @@ def pytest_collectstart(collector: Any) -> None:
     """Multiply the methods of a TestCase, which pytest cannot parametrise."""
     if not isinstance(collector, pytest.Class) or "collect" in vars(collector):
         return  # no class, or one that this was called for: pytest 7 does so twice
-    if issubclass(collector.obj, unittest.TestCase):
-        collect = collector.collect
+    collect = collector.collect
 
-        def variants() -> list[Any]:
-            return [variant for item in collect() for variant in _variants(item)]
+    def variants() -> list[Any]:
+        items = list(collect())  # first: it says what is wrong with the class
+        if issubclass(collector.obj, unittest.TestCase):
+            return [variant for item in items for variant in _variants(item)]
+        return items
 
-        collector.collect = variants  # type: ignore[method-assign]
+    collector.collect = variants  # type: ignore[method-assign]
 
 
 def _variants(item: Any) -> Iterator[Any]:
