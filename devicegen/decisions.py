@@ -28,11 +28,11 @@ STABLE_SINCE = (2, 4)
 STRATEGIES = ("one_device", "central_storage")
 NONE = "none"
 MARKERS = (
-    "run_on(devices): once per listed device: 'cpu', 'gpu', 'distributed strategy'",
+    "run_on([device, ...]): once per device: 'cpu', 'gpu', 'distributed strategy'",
     "no_device_scope: runs in no device scope; the test handles devices itself",
-    "cpu: runs on the CPU (each such test has this mark, to select with -m)",
-    "gpu: runs on a GPU (each such test has this mark, to select with -m)",
-    "distributed: runs in a strategy (each such test has this mark, to select with -m)",
+    "cpu: set on tests that run on the CPU, to select with -m; write run_on",
+    "gpu: set on tests that run on a GPU, to select with -m; write run_on",
+    "distributed: set on tests in a strategy, to select with -m; write run_on",
 )
 
 
@@ -88,7 +88,7 @@ class Decisions:
     def markers(self) -> tuple[str, ...]:
         """The lines that register the markers."""
         prefix = self.names.plain_prefix
-        plain = [prefix + line.partition(" (")[0] if prefix else line for line in MARKERS[2:]]
+        plain = [prefix + line for line in MARKERS[2:]]
         lines = (*MARKERS[:2], *plain, *(alias.line for alias in self.aliases))
         return tuple(map(self.names.renamed, lines))
 

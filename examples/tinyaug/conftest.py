@@ -41,14 +41,14 @@ from xml.etree import ElementTree
 import pytest
 
 MARKERS = (
-    "run_on(devices): once per listed device: 'cpu', 'gpu', 'distributed strategy'",
+    "run_on([device, ...]): once per device: 'cpu', 'gpu', 'distributed strategy'",
     "no_device_scope: runs in no device scope; the test handles devices itself",
-    "cpu: runs on the CPU (each such test has this mark, to select with -m)",
-    "gpu: runs on a GPU (each such test has this mark, to select with -m)",
-    "distributed: runs in a strategy (each such test has this mark, to select with -m)",
+    "cpu: set on tests that run on the CPU, to select with -m; write run_on",
+    "gpu: set on tests that run on a GPU, to select with -m; write run_on",
+    "distributed: set on tests in a strategy, to select with -m; write run_on",
 )
-# Add a strategy of your own here: a name for run_on, and what makes it, of TensorFlow
-# and two logical devices. NCCL, the default, cannot join two halves of one card.
+# Add a strategy of your own at the top: a name for run_on, and a function that returns
+# it, given TensorFlow and two logical devices. NCCL cannot join two halves of one card.
 STRATEGIES: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
     "distributed": lambda tf, devices: tf.distribute.MirroredStrategy(
         devices, tf.distribute.ReductionToOneDevice()
@@ -109,14 +109,15 @@ def _number(options: Any, name: str, default: int) -> int:
     if given is None:
         source = f"PYTEST_{name.upper()}"
         given = os.environ.get(source) or str(default)
-    if not given.isdecimal():
-        raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 or more")
+    if not given.isdecimal() or len(given) > 6:
+        raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 to 999999")
     return int(given)
 
 
 # ---- Markers, ids, one item per device ---------------------------------------
 
 KIND: pytest.StashKey[str] = pytest.StashKey()  # of an item: as in DEVICES, or "none"
+PLAIN = ("cpu", "gpu", "distributed")  # for -m
 
 
 def _marks(node: pytest.Item | pytest.Collector) -> list[Any]:
@@ -128,9 +129,11 @@ def _marks(node: pytest.Item | pytest.Collector) -> list[Any]:
         if closest.own_markers:
             marks = [mark for mark in closest.own_markers if mark.name in MARKER_NAMES]
     if marks and isinstance(closest, pytest.Class):  # its own over its bases'
-        for cls in closest.obj.__mro__:
-            bases = [mark for base in cls.__bases__ for mark in _class_marks(base)]
-            own = [mark for mark in _class_marks(cls) if mark not in bases]
+        mro = [cls for cls in closest.obj.__mro__ if "pytestmark" in vars(cls)]
+        for cls, base in zip(mro, [*mro[1:], object]):
+            own, inherited = _class_marks(cls), _class_marks(base)
+            if own[: len(inherited)] == inherited:  # pytest 7.0 copies them
+                own = own[len(inherited) :]
             if own:
                 return own
     return marks
@@ -170,6 +173,9 @@ def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
     lost = _lost(node)
     if lost:
         raise ValueError(f"{lost} is lost above another decorator: write it below it")
+    for mark in node.iter_markers():
+        if mark.name in PLAIN and "set_by" not in mark.kwargs:
+            raise ValueError(f"{mark.name} only selects tests: write run_on instead")
     marks = _marks(node)
     if not marks:
         return []
@@ -194,7 +200,8 @@ def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
         fault = f"a device is listed twice in {args!r}"
     else:
         return kinds
-    raise ValueError(f"{name}: {fault}; it takes {', '.join(map(repr, DEVICES))}")
+    taken = ", ".join(map(repr, DEVICES)) if name != "no_device_scope" else "nothing"
+    raise ValueError(f"{name}: {fault}; it takes {taken}")
 
 
 def _kind(item: pytest.Item) -> str:
@@ -207,9 +214,10 @@ def _kind(item: pytest.Item) -> str:
     params = getattr(getattr(item, "callspec", None), "params", {})
     kind: str = getattr(item, "device_kind", params.get("device_scope", ""))
     if kind not in kinds:  # an item that has no variants; a marker that came too late
-        why = "its own parameter device_scope is in the way"
+        why = "its own parameter device_scope is in the way: rename that"
         if not kind:
             why = f"it came too late for this {type(item).__name__}, as in pytest.param"
+            why += "; mark the function, class or module"
         raise ValueError(f"{_marks(item)[0].name} cannot act: {why}")
     return kind
 
@@ -236,13 +244,15 @@ def pytest_collectstart(collector: Any) -> None:
     """Multiply the methods of a TestCase, which pytest cannot parametrise."""
     if not isinstance(collector, pytest.Class) or "collect" in vars(collector):
         return  # no class, or one that this was called for: pytest 7 does so twice
-    if issubclass(collector.obj, unittest.TestCase):
-        collect = collector.collect
+    collect = collector.collect
 
-        def variants() -> list[Any]:
-            return [variant for item in collect() for variant in _variants(item)]
+    def variants() -> list[Any]:
+        items = list(collect())  # first: it says what is wrong with the class
+        if issubclass(collector.obj, unittest.TestCase):
+            return [variant for item in items for variant in _variants(item)]
+        return items
 
-        collector.collect = variants  # type: ignore[method-assign]
+    collector.collect = variants  # type: ignore[method-assign]
 
 
 def _variants(item: Any) -> Iterator[Any]:
@@ -291,7 +301,7 @@ class _Variant:
 @functools.cache  # to make one takes longer than all else here
 def _plain_mark(kind: str) -> Any:
     plain = kind if kind in ("cpu", "gpu") else "distributed"
-    return getattr(pytest.mark, plain)
+    return getattr(pytest.mark, plain)(set_by="run_on")
 
 
 def pytest_itemcollected(item: Any) -> None:
@@ -499,7 +509,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if not assigned.card and not problem:
             pytest.skip(assigned.reason)
     if problem:
-        pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)
+        pytest.fail(f"{problem} ({item.nodeid})", pytrace=False)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -162,10 +162,21 @@ MARKED = {
 
         class TestInherits(Base): pass
 
+        @pytest.mark.filterwarnings("default")
+        class TestInheritsToo(Base): pass
+
         @pytest.mark.run_on(["cpu"])
         class TestOverrides(Base): pass
 
         class TestGrandchild(TestOverrides): pass
+
+        on_gpu = pytest.mark.run_on(["gpu"])
+
+        @on_gpu
+        class Other: pass
+
+        @on_gpu
+        class TestAsOneBase(TestOverrides, Other): pass
     """,
     "test_cases.py": """
         import unittest
@@ -214,8 +225,10 @@ IDS = {
     ],
     "test_inheritance.py": [
         "TestInherits::test_it[gpu]",
+        "TestInheritsToo::test_it[gpu]",
         "TestOverrides::test_it[cpu]",
         "TestGrandchild::test_it[cpu]",
+        "TestAsOneBase::test_it[gpu]",
     ],
     "test_cases.py": [
         "Cases::test_marked[cpu]",
@@ -258,6 +271,14 @@ WRONG = {
         @pytest.mark.no_device_scope("cpu")
         def test_free_with_argument(): pass
 
+        @pytest.mark.gpu
+        def test_plain(): pass
+
+        @pytest.mark.gpu
+        class TestPlain:
+            @run_on(["cpu"])
+            def test_it(self): pass
+
         @run_on(["cpu"])
         def test_right(): pass
     """,
@@ -280,7 +301,16 @@ GIVEN = {  # what the message must say was given
     "test_wrong.py::test_number": "3",
     "test_wrong.py::test_both": "no_device_scope",
     "test_wrong.py::test_free_with_argument": "cpu",
+    "test_wrong.py::test_plain": "gpu only selects",
+    "test_wrong.py::TestPlain::test_it": "gpu only selects",
     "test_wrong_case.py::Case::test_typo": "cuda",
+}
+
+OTHERWISE = {  # what is allowed where not all of run_on's devices are
+    "test_wrong.py::test_both": "keep one",
+    "test_wrong.py::test_free_with_argument": "nothing",
+    "test_wrong.py::test_plain": "run_on",
+    "test_wrong.py::TestPlain::test_it": "run_on",
 }
 
 
@@ -314,6 +344,23 @@ def class_markers_are_inherited(harness: str, python: Path) -> None:
     run = marked_run(harness, python)
 
     assert ids_of(run, "test_inheritance.py") == IDS["test_inheritance.py"], run
+
+
+def a_class_that_pytest_refuses_is_one_error(harness: str, python: Path) -> None:
+    """By name, as without the harness; the other tests run."""
+    tests = """
+        import pytest
+
+        class TestRefused:
+            pytestmark = (pytest.mark.slow,)
+            def test_it(self): pass
+
+        def test_other(): pass
+    """
+    args = ("--continue-on-collection-errors",)
+    run = run_harness(harness, python, {"test_it.py": tests}, *args, exit_codes=(1, 3))
+
+    assert run.outcomes.get("test_it.py::test_other") == "passed", run
 
 
 def test_cases_have_an_item_per_device(harness: str, python: Path) -> None:
@@ -384,8 +431,8 @@ def wrong_markers_are_errors(harness: str, python: Path) -> None:
     for nodeid, given in GIVEN.items():
         assert nodeid in run.pytest.text(nodeid), (nodeid, str(run))
         assert given in run.pytest.text(nodeid).replace(nodeid, ""), (nodeid, str(run))
-        if nodeid != "test_wrong.py::test_both":
-            assert "distributed" in run.pytest.text(nodeid), (nodeid, str(run))
+        allowed = OTHERWISE.get(nodeid, "distributed")
+        assert allowed in run.pytest.text(nodeid), (nodeid, str(run))
 
 
 def wrong_markers_are_errors_with_workers_too(harness: str, python: Path) -> None:
@@ -792,6 +839,7 @@ WITHOUT_WORKERS = (
     each_listed_device_is_an_item,
     closest_marker_wins,
     class_markers_are_inherited,
+    a_class_that_pytest_refuses_is_one_error,
     test_cases_have_an_item_per_device,
     gpu_tests_are_skipped_with_a_reason,
     ids_are_the_same_with_a_gpu,

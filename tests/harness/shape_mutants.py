@@ -19,7 +19,7 @@ SHAPES = [
         "a project's parameters come in the way of the device's",
         s.functions_are_scoped,
         'metafunc.parametrize("device_scope", kinds, ids=kinds, indirect=True)',
-        "kinds = kinds[: 1 if len(metafunc.fixturenames) > 4 else None]\n"
+        "kinds = kinds[: 1 if len(metafunc.fixturenames) > 3 else None]\n"
         '        metafunc.parametrize("device_scope", kinds, ids=kinds, indirect=True)',
     ),
     mutant(
@@ -72,7 +72,7 @@ SHAPES = [
         "marker above absl's parameters is not missed beside one below",
         s.what_cannot_be_scoped_says_so,
         "if len(found) > len(_class_marks(call)) else",
-        "if not _class_marks(call) else",
+        "if found and not _class_marks(call) else",
     ),
     mutant(
         "marker above a decorator that keeps it is an error",
@@ -265,8 +265,8 @@ NAMES = [
     mutant(
         "plain marks are the project's",
         n.other_names_leave_the_usual_ones_alone,
-        'return getattr(pytest.mark, f"on_{plain}")',
-        "return getattr(pytest.mark, plain)",
+        'return getattr(pytest.mark, f"on_{plain}")(set',
+        "return getattr(pytest.mark, plain)(set",
         variant="other_names",
     ),
     mutant(
