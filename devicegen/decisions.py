@@ -13,7 +13,7 @@ from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
 from devicegen.fitness import refuse_unfit
-from devicegen.harness_names import HarnessNames, choose_names
+from devicegen.harness_names import PLAIN_MARKERS, HarnessNames, choose_names
 from devicegen.marker_aliases import MarkerAlias, parse_aliases
 from devicegen.placement import Place, find_place
 from devicegen.record import HARNESS, Answers, Record
@@ -268,6 +268,11 @@ def _names(
 ) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
     """Keep the names of an earlier run: by now the project's tests go by them."""
     if record is not None:
+        own = [record.names.plain_prefix + name for name in PLAIN_MARKERS]
+        for alias in aliases:
+            if alias.name in own:
+                what = f"--marker-alias {alias.name}: the harness here marks its own tests so"
+                raise DevicegenError(f"{what}, for -m; write {record.names.run_on} instead")
         return record.names, {}
     lines = (*MARKERS, *(alias.line for alias in aliases))
     return choose_names(facts.taken, lines, [alias.name for alias in aliases])

@@ -119,6 +119,21 @@ def test_an_alias_of_a_plain_name_takes_it(
     assert 'plain_prefix = "on_"' in (top / RECORD).read_text("utf-8").splitlines()
 
 
+def test_an_alias_of_a_name_that_is_ours_by_now_is_refused(tmp_path: Path) -> None:
+    top = write_tree(tmp_path, LIBRARY)
+    assert run("init", top).code == 0
+    before = read_tree(top)
+
+    done = run("upgrade", top, "--marker-alias=gpu=run_on:gpu")
+
+    assert (done.code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "devicegen: --marker-alias gpu: the harness here marks its own tests so, for -m; "
+        "write run_on instead\n"
+    )
+    assert read_tree(top) == before
+
+
 @pytest.mark.parametrize("name", FREE)
 def test_what_takes_no_name(tmp_path: Path, name: str) -> None:
     top = write_tree(tmp_path, {**LIBRARY, "tests/test_a.py": f"import pytest\n{FREE[name]}"})
