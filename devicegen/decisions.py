@@ -13,7 +13,7 @@ from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
 from devicegen.fitness import refuse_unfit
-from devicegen.harness_names import HarnessNames, choose_names
+from devicegen.harness_names import HarnessNames, choose_names, without_aliases
 from devicegen.marker_aliases import MarkerAlias, parse_aliases
 from devicegen.placement import Place, find_place
 from devicegen.record import HARNESS, Answers, Record
@@ -267,9 +267,11 @@ def _names(
     facts: RepoFacts, aliases: tuple[MarkerAlias, ...], record: Record | None
 ) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
     """Keep the names of an earlier run: by now the project's tests go by them."""
+    taken_over = [alias.name for alias in aliases]
     if record is not None:
-        return record.names, {}
-    return choose_names(facts.taken, (*MARKERS, *(alias.line for alias in aliases)))
+        return without_aliases(record.names, taken_over)
+    lines = (*MARKERS, *(alias.line for alias in aliases))
+    return choose_names(facts.taken, lines, taken_over)
 
 
 def _seeds(answers: Answers) -> tuple[bool, str]:
