@@ -331,6 +331,8 @@ def _kept_text(top: Path, kept: str, recorded: object) -> str:
     file = top / kept
     if not _is_inside(file, top):
         raise DevicegenError(f"cannot be compared: {kept} is a link out of the repository")
+    if file.exists() and not file.is_file():
+        raise DevicegenError(f"cannot be compared: {kept} is no regular file")
     try:
         text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:

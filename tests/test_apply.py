@@ -8,7 +8,6 @@ import resource
 import shutil
 import signal
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from devicegen.apply import apply_changes
 from devicegen.change_set import Action, Change, ChangeSet
 from devicegen.errors import DevicegenError
 from devicegen.journal import DONE, JOURNAL, clear
-from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, make_older, run
+from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, in_a_fork, make_older, run
 from kit import write_tree
 
 # What the operating system is asked for, by the modules that ask.
@@ -259,21 +258,6 @@ def test_temporary_files_that_cannot_be_removed_stop_nothing(
 
 
 # Processes that die, in a fork of this one
-
-
-def in_a_fork(work: Callable[[], int]) -> int:
-    """Return the exit code of ``work`` in a child, negative for a signal."""
-    child = os.fork()
-    if child == 0:
-        code = 99
-        try:
-            code = work()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
 
 
 @pytest.mark.parametrize(
