@@ -125,7 +125,7 @@ def decide(
     limit, limit_why = _memory_limit(answers)
     rocm, rocm_why = _rocm(facts, answers)
     strategies, strategies_why = _strategies(answers)
-    aliases = parse_aliases(_given(answers.marker_aliases), strategies)
+    aliases = parse_aliases(_given("--marker-alias", answers.marker_aliases), strategies)
     seeds, seeds_why = _seeds(answers)
     names, names_why = _names(facts, aliases, record)
     main, bazel = _bazel(facts, answers, place.path, record)
@@ -247,13 +247,19 @@ def _split(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
     return False, f"the project sets them up itself ({own.where}: {own.source})"
 
 
-def _given(names: tuple[str, ...] | None) -> tuple[str, ...]:
+def _given(option: str, names: tuple[str, ...] | None) -> tuple[str, ...]:
     """Return what a repeatable option lists; ``none`` takes back what was said earlier."""
-    return () if names is None or names == (NONE,) else names
+    names = tuple(dict.fromkeys(names or ()))
+    if NONE in names and names != (NONE,):
+        raise DevicegenError(
+            f"{option} {NONE}: leaves none, and {names[names[0] == NONE]} is asked for too; give "
+            "the one or the other"
+        )
+    return () if names == (NONE,) else names
 
 
 def _strategies(answers: Answers) -> tuple[tuple[str, ...], str]:
-    names = _given(answers.strategies)
+    names = _given("--strategy", answers.strategies)
     wrong = [name for name in names if name not in STRATEGIES]
     offered = " or ".join(STRATEGIES)
     if wrong:

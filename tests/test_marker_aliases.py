@@ -201,6 +201,34 @@ def test_an_unknown_strategy_is_one_line(tmp_path: Path) -> None:
     assert not (top / HARNESS).exists()
 
 
+@pytest.mark.parametrize(
+    ("option", "name"), [("--strategy", "one_device"), ("--marker-alias", "wants_card=run_on:gpu")]
+)
+@pytest.mark.parametrize("is_first", [True, False], ids=["none first", "none last"])
+def test_none_stands_alone(tmp_path: Path, option: str, name: str, is_first: bool) -> None:
+    top = write_tree(tmp_path, LIBRARY)
+    given = ["none", name] if is_first else [name, "none"]
+
+    done = run("init", top, *(f"{option}={each}" for each in given))
+
+    assert done.code == 2
+    assert done.stderr == (
+        f"devicegen: {option} none: leaves none, and {name} is asked for too; give the one or "
+        "the other\n"
+    )
+    assert not (top / HARNESS).exists()
+    assert run("init", top, option, "none", option, "none").code == 0
+    assert run("check", top).code == 0
+
+
+def test_the_largest_memory_limit_is_remembered(tmp_path: Path) -> None:
+    top = write_tree(tmp_path, LIBRARY)
+
+    assert run("init", top, "--memory-limit-mb", "1048576").code == 0
+    assert "MEMORY_LIMIT_MB = 1048576" in (top / HARNESS).read_text("utf-8")
+    assert run("check", top).code == 0
+
+
 def test_seeds_can_be_left_alone(tmp_path: Path) -> None:
     top = write_tree(tmp_path, LIBRARY)
     run("init", top)
