@@ -42,6 +42,7 @@ MemoryLimit = Annotated[
     typer.Option(
         "--memory-limit-mb",
         min=0,
+        max=1_048_576,
         help="Memory of each of a GPU's two logical devices; 0, the default: fitted to the card.",
     ),
 ]

@@ -13,7 +13,7 @@ from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
 from devicegen.fitness import refuse_unfit
-from devicegen.harness_names import PLAIN_MARKERS, HarnessNames, choose_names
+from devicegen.harness_names import HarnessNames, choose_names, without_aliases
 from devicegen.marker_aliases import MarkerAlias, parse_aliases
 from devicegen.placement import Place, find_place
 from devicegen.record import HARNESS, Answers, Record
@@ -125,7 +125,7 @@ def decide(
     limit, limit_why = _memory_limit(answers)
     rocm, rocm_why = _rocm(facts, answers)
     strategies, strategies_why = _strategies(answers)
-    aliases = parse_aliases(_given(answers.marker_aliases), strategies)
+    aliases = parse_aliases(_given("--marker-alias", answers.marker_aliases), strategies)
     seeds, seeds_why = _seeds(answers)
     names, names_why = _names(facts, aliases, record)
     main, bazel = _bazel(facts, answers, place.path, record)
@@ -247,13 +247,19 @@ def _split(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
     return False, f"the project sets them up itself ({own.where}: {own.source})"
 
 
-def _given(names: tuple[str, ...] | None) -> tuple[str, ...]:
+def _given(option: str, names: tuple[str, ...] | None) -> tuple[str, ...]:
     """Return what a repeatable option lists; ``none`` takes back what was said earlier."""
-    return () if names is None or names == (NONE,) else names
+    names = tuple(dict.fromkeys(names or ()))
+    if NONE in names and names != (NONE,):
+        raise DevicegenError(
+            f"{option} {NONE}: leaves none, and {names[names[0] == NONE]} is asked for too; give "
+            "the one or the other"
+        )
+    return () if names == (NONE,) else names
 
 
 def _strategies(answers: Answers) -> tuple[tuple[str, ...], str]:
-    names = _given(answers.strategies)
+    names = _given("--strategy", answers.strategies)
     wrong = [name for name in names if name not in STRATEGIES]
     offered = " or ".join(STRATEGIES)
     if wrong:
@@ -267,15 +273,11 @@ def _names(
     facts: RepoFacts, aliases: tuple[MarkerAlias, ...], record: Record | None
 ) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
     """Keep the names of an earlier run: by now the project's tests go by them."""
+    taken_over = [alias.name for alias in aliases]
     if record is not None:
-        own = [record.names.plain_prefix + name for name in PLAIN_MARKERS]
-        for alias in aliases:
-            if alias.name in own:
-                what = f"--marker-alias {alias.name}: the harness here marks its own tests so"
-                raise DevicegenError(f"{what}, for -m; write {record.names.run_on} instead")
-        return record.names, {}
+        return without_aliases(record.names, taken_over)
     lines = (*MARKERS, *(alias.line for alias in aliases))
-    return choose_names(facts.taken, lines, [alias.name for alias in aliases])
+    return choose_names(facts.taken, lines, taken_over)
 
 
 def _seeds(answers: Answers) -> tuple[bool, str]:

@@ -9,6 +9,7 @@ from devicegen.facts.repository import RepoFacts
 
 # Folders whose code is not the project's own, nor its tests.
 ASIDE = re.compile(r"(?:.*/)?(?:examples?|docs?|notebooks?|tutorials?|benchmarks?)/")
+MAX_UNREAD = 3
 WITH_BAZEL = "; `devicegen init --bazel` makes py_test run it"
 
 
@@ -82,6 +83,14 @@ def _refuse_beside_another(facts: RepoFacts) -> None:
 
 def _refuse_without_tensorflow(facts: RepoFacts) -> None:
     versions = facts.tensorflow
+    if not versions.where and not facts.tensorflow_imports and facts.unread:
+        more = len(facts.unread) - MAX_UNREAD
+        said = [*facts.unread[:MAX_UNREAD], *([f"and {more} more"] if more > 0 else [])]
+        raise DevicegenError(
+            f"{'; '.join(said)}; what is required there is not known, and nothing else here "
+            f"requires or imports TensorFlow{_but_ours(facts)}{_others(facts)}; mend that, then "
+            "run this again"
+        )
     if not versions.where and not facts.tensorflow_imports:
         raise DevicegenError(
             f"{facts.top}: TensorFlow is neither required nor imported here{_but_ours(facts)}"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from devicegen.facts.source_tree import Location
+from devicegen.errors import DevicegenError
 from devicegen.facts.taken_names import TakenNames
 from devicegen.facts.tox_environments import NEEDED
 
@@ -26,6 +26,7 @@ MARKERS = (
 )
 PLAIN_MARKERS = ("cpu", "gpu", "distributed")
 PLAIN_PREFIXES = ("", "on_", "at_")
+ALIAS = "--marker-alias"
 
 
 @dataclass(frozen=True)
@@ -83,24 +84,25 @@ def choose_names(
 
     ``marker_lines`` are as devicegen writes them: a marker that is registered in just those words
     is ours, and so are ``run_on`` and ``no_device_scope`` where they are used and not registered.
-    ``aliases`` are markers of the project's that stand for ours: they are no free names.
+    ``aliases`` are markers of the project's, be they in use yet or not.
     """
-    foreign: dict[str, Location | str] = dict.fromkeys(aliases, "--marker-alias")
-    foreign |= {
+    foreign: dict[str, object] = {
         name: where
         for name, (line, where) in taken.markers.items()
         if line not in marker_lines and (line or name not in MARKERS[0])
     }
+    foreign.update(dict.fromkeys(aliases, ALIAS))
     run_on, no_device_scope = _free(MARKERS, lambda pair: pair, foreign)
     names = HarnessNames(
         _free(FIXTURES, lambda name: (name,), taken.fixtures),
         _free(OPTION_WORDS, lambda word: HarnessNames(option_word=word).options, taken.options),
         run_on,
         no_device_scope,
-        _free(PLAIN_PREFIXES, lambda prefix: [prefix + name for name in PLAIN_MARKERS], foreign),
+        _free(PLAIN_PREFIXES, _plain, foreign),
     )
+    _refuse_clash(names, aliases)
     usual = HarnessNames()
-    plain = [names.plain_prefix + name for name in PLAIN_MARKERS]
+    plain = _plain(names.plain_prefix)
     changes = {
         "fixture's name": ([usual.fixture], [names.fixture], taken.fixtures),
         "options' names": (usual.options, names.options, taken.options),
@@ -116,8 +118,36 @@ def choose_names(
                 if there is foreign and old in PLAIN_MARKERS and old not in aliases
                 else ""
             )
-            said[subject] = ", ".join(new), f"{old} is there already ({there[old]}){hint}"
+            how = "taken over" if there is foreign and old in aliases else "there already"
+            said[subject] = ", ".join(new), f"{old} is {how} ({there[old]}){hint}"
     return names, said
+
+
+def without_aliases(
+    names: HarnessNames, aliases: Sequence[str]
+) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
+    """Keep ``names`` but for the plain markers, where one of them is an alias from now on."""
+    clash = next((each for each in _plain(names.plain_prefix) if each in aliases), None)
+    if clash is None:
+        _refuse_clash(names, aliases)
+        return names, {}
+    names = replace(names, plain_prefix=_free(PLAIN_PREFIXES, _plain, aliases))
+    _refuse_clash(names, aliases)
+    words = ", ".join(_plain(names.plain_prefix)), f"{clash} is taken over ({ALIAS})"
+    return names, {"plain markers": words}
+
+
+def _refuse_clash(names: HarnessNames, aliases: Sequence[str]) -> None:
+    """Raise ``DevicegenError`` where the harness has one name for two things."""
+    for name in (names.run_on, names.no_device_scope, *_plain(names.plain_prefix)):
+        if name in aliases:
+            raise DevicegenError(
+                f"{ALIAS} {name}: the harness itself goes by that name here; give another marker"
+            )
+
+
+def _plain(prefix: str) -> list[str]:
+    return [prefix + name for name in PLAIN_MARKERS]
 
 
 def _free(

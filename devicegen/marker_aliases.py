@@ -9,6 +9,16 @@ from devicegen.errors import DevicegenError
 
 DEVICES = ("cpu", "gpu", "distributed")
 RUN_ON, NO_SCOPE = "run_on", "no_device_scope"
+# What pytest and pytest-xdist do with a mark of these names, whatever a harness takes it for.
+OTHERS = {
+    **dict.fromkeys(
+        ("parametrize", "skip", "skipif", "xfail", "usefixtures", "filterwarnings"), "pytest"
+    ),
+    **dict.fromkeys(  # marks of hooks, before pytest.hookimpl and pytest.hookspec
+        ("tryfirst", "trylast", "hookwrapper", "optionalhook", "firstresult", "historic"), "pytest"
+    ),
+    "xdist_group": "pytest-xdist",
+}
 FORMS = "NAME=run_on, NAME=run_on:gpu (also cpu, distributed, cpu,gpu), NAME=no_device_scope"
 
 
@@ -37,11 +47,16 @@ def parse_alias(text: str, strategies: tuple[str, ...] = ()) -> MarkerAlias:
     """Read ``with_device=run_on``, ``needs_gpu=run_on:gpu`` or ``free=no_device_scope``.
 
     ``strategies`` are names that ``run_on`` takes beside the usual ones. Raises ``DevicegenError``
-    where the text is of no such form.
+    where the text is of no such form, or the marker is one of pytest's.
     """
     name, _, meaning = (part.strip() for part in text.partition("="))
     if not name.isidentifier() or keyword.iskeyword(name) or name in (RUN_ON, NO_SCOPE):
         raise DevicegenError(f"--marker-alias {text!r}: {name!r} is no alias; write {FORMS}")
+    if name in OTHERS:
+        raise DevicegenError(
+            f"--marker-alias {text!r}: {name} is a mark of {OTHERS[name]}'s own, with another "
+            "meaning; take a marker of the project's"
+        )
     target, colon, listed = (part.strip() for part in meaning.partition(":"))
     if target == NO_SCOPE and not colon:
         return MarkerAlias(name, ("none",))

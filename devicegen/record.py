@@ -33,6 +33,7 @@ NAME = re.compile(r"[a-z][a-z_]*")
 FOLDER = ".devicegen"
 FORMAT = 1
 HARNESS = "conftest.py"
+MAX_MEMORY_MB = 1_048_576  # 1 TiB, more than a card has; the command line says so too
 REMEDY = (
     "restore it from version control, or delete .devicegen/ and the harness and run "
     "`devicegen init` again"
@@ -304,7 +305,7 @@ def _answers(table: Mapping[str, object]) -> Answers:
         is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
         if (
             type(value) is not kinds.get(name)
-            or (type(value) is int and value < 0)
+            or (type(value) is int and not 0 <= value <= MAX_MEMORY_MB)
             or (type(value) is list and not is_list)
         ):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")
@@ -331,6 +332,8 @@ def _kept_text(top: Path, kept: str, recorded: object) -> str:
     file = top / kept
     if not _is_inside(file, top):
         raise DevicegenError(f"cannot be compared: {kept} is a link out of the repository")
+    if file.exists() and not file.is_file():
+        raise DevicegenError(f"cannot be compared: {kept} is no regular file")
     try:
         text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -12,7 +12,7 @@ from devicegen.competing import keyword_notes
 from devicegen.console import paint, say, warn
 from devicegen.decisions import Decisions
 from devicegen.facts.tox_environments import tox_gaps
-from devicegen.git_state import are_committed, uncommitted
+from devicegen.git_state import NoAnswer, are_committed, uncommitted
 from devicegen.harness_names import needed_variables
 from devicegen.planning import Plan
 from devicegen.record import Answers
@@ -109,17 +109,24 @@ def way_back(plan: Plan) -> str | None:
 def refuse_uncommitted(top: Path, change_set: ChangeSet, *, allow_dirty: bool) -> bool:
     """Print which files git could not give back once they are written; tell whether to stop.
 
-    A file that holds nothing but what devicegen wrote is none of them.
+    A file that holds nothing but what devicegen wrote is none of them; where there is a
+    repository and git does not answer, each of the others is.
     """
     unedited = {
         each.change.path for each in change_set.owned if not (each.is_edited or each.is_shared)
     }
-    paths = [change.path for change in change_set.of_the_project if change.before is not None]
-    dirty = uncommitted(top, [path for path in paths if path not in unedited])
-    for path in dirty:
-        remedy = "" if allow_dirty else "; commit or stash them first, or pass --allow-dirty"
-        warn(f"{path}: has uncommitted changes{remedy}")
-    return bool(dirty) and not allow_dirty
+    written = [change.path for change in change_set.of_the_project if change.before is not None]
+    paths = [path for path in written if path not in unedited]
+    said = {}
+    try:
+        for path in uncommitted(top, paths):
+            said[path] = "has uncommitted changes", "commit or stash them first"
+    except NoAnswer as error:
+        reason = f"git does not say whether there are uncommitted changes: {error}"
+        said = {", ".join(paths): (reason, "mend that first")}
+    for where, (reason, remedy) in said.items():
+        warn(f"{where}: {reason}{'' if allow_dirty else f'; {remedy}, or pass --allow-dirty'}")
+    return bool(said) and not allow_dirty
 
 
 def print_runner_lines(plan: Plan) -> None:

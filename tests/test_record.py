@@ -114,6 +114,11 @@ def test_a_checkout_or_an_editor_may_change_its_bytes(
             "memory_limit_mb = -1",
             f"answers.memory_limit_mb = -1 is no answer; {REMEDY}",
         ),
+        (
+            "xdist = false",
+            "memory_limit_mb = 1048577",
+            f"answers.memory_limit_mb = 1048577 is no answer; {REMEDY}",
+        ),
         ("xdist = false", "rocm = 1", f"answers.rocm = 1 is no answer; {REMEDY}"),
         ("xdist = false", "seeds = 1", f"answers.seeds = 1 is no answer; {REMEDY}"),
         (

@@ -8,7 +8,7 @@ from devicegen.apply import apply_changes
 from devicegen.ci_text import ci_text
 from devicegen.console import say, warn
 from devicegen.decisions import NOTHING_ASKED, Asked
-from devicegen.git_state import uncommitted
+from devicegen.git_state import NoAnswer, uncommitted
 from devicegen.planning import Plan, make_plan
 from devicegen.record import Answers
 from devicegen.reporting import (
@@ -48,8 +48,12 @@ def init(
         )
         return 2
     updated = [change.path for change in changes.of_the_project if change.before is not None]
-    for name in uncommitted(plan.facts.top, updated, tracked=True):
-        warn(f"note: {name}: has uncommitted changes; what is written there adds to them")
+    try:
+        for name in uncommitted(plan.facts.top, updated, tracked=True):
+            warn(f"note: {name}: has uncommitted changes; what is written there adds to them")
+    except NoAnswer as said:
+        reason = f"git does not say whether there are uncommitted changes: {said}"
+        warn(f"note: {', '.join(updated)}: {reason}")
     if not diff and changes.written:
         print_changes(changes, dry_run=dry_run)
     if not (diff or dry_run):

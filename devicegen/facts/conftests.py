@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import warnings
 from collections.abc import Iterator
@@ -83,6 +84,8 @@ def read_conftest(top: Path, path: str) -> Conftest:
     if file.is_symlink():
         target = file.readlink()
         return Conftest(path, "project", f"is a symbolic link to {target}")
+    if os.path.lexists(file) and not file.is_file():  # a fifo would let us wait for good
+        return Conftest(path, "project", "is no regular file")
     try:
         data = file.read_bytes()
         text = decode_python(data)[0]

@@ -73,7 +73,7 @@ def read_ini(findings: Findings, path: str) -> IniFile | None:
         # A missing header has a line, lines that do not parse are listed.
         listed: list[tuple[int, str]] = getattr(error, "errors", [])
         line = listed[0][0] if listed else getattr(error, "lineno", 1)
-        findings.problem(Location(path, line), "not an ini-file")
+        findings.broken(Location(path, line), "not an ini-file")
         return None
     return IniFile(path, text, parser)
 

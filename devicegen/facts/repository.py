@@ -66,7 +66,8 @@ class RepoFacts:
     words what runs the tests where no ``pytest_use`` was found. ``container_tests`` is where each
     test file drives containers, where all do; ``other_tests`` are those of other languages, where
     there are none of Python.
-    ``problems`` are lines about files that could not be read; ``tox`` is what the tox
+    ``problems`` are lines about files that could not be read, ``unread`` those of them behind
+    which a requirement may hide; ``tox`` is what the tox
     configuration lacks; ``installed_by`` are the arguments of ``pip install`` for it and its
     tests.
     """
@@ -99,6 +100,7 @@ class RepoFacts:
     python_floor: PythonFloor
     taken: TakenNames
     problems: tuple[str, ...]
+    unread: tuple[str, ...] = ()
     bazel: BazelFacts = NO_BAZEL
     tox: ToxFile | None = None
     installed_by: tuple[str, ...] = ()
@@ -184,6 +186,7 @@ def gather_facts(path: Path) -> RepoFacts:
         python_floor=requirements.python,
         taken=taken_names(tree, config, harnesses),
         problems=_problems(config, requirements.problems),
+        unread=requirements.unread,
         bazel=read_bazel(tree, _mains_of_ours(tree)),
         tox=read_tox_file(tree),
         installed_by=install_words(tree, requirements),

@@ -76,6 +76,7 @@ config = SimpleNamespace(
     set_logical_device_configuration=_split,
     set_visible_devices=_set_visible,
 )
+errors = SimpleNamespace(OpError=RuntimeError)
 _strategies = [None]
 
 
