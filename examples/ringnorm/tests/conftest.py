@@ -436,7 +436,7 @@ def _start_runtime(item: pytest.Item, tf: Any) -> None:
     why = ""
     try:
         tf.config.list_logical_devices()
-    except Exception as error:  # whatever CUDA says, and TensorFlow makes of it
+    except (RuntimeError, ValueError, tf.errors.OpError) as error:
         why = " ".join(str(error).split())[:200]
     if why:
         _hand_in_card(item.config, why)
