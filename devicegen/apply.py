@@ -12,11 +12,12 @@ import signal
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from devicegen.change import Change
 from devicegen.change_set import ChangeSet
+from devicegen.disk import on_disk
 from devicegen.errors import DevicegenError
 from devicegen.journal import (
     JOURNAL,
@@ -58,11 +59,15 @@ def _signals_held() -> Iterator[None]:
 
 @dataclass
 class _Transaction:
-    """The changes to make below ``top``; ``path`` is what is worked on now."""
+    """The changes to make below ``top``; ``path`` is what is worked on now.
+
+    ``replaced`` are the files that this process has put in their places, or was about to.
+    """
 
     top: Path
     changes: Sequence[Change]
     path: str = ""
+    replaced: set[str] = field(default_factory=set)
 
     def apply(self) -> None:
         folders = _missing_folders(self.top, self.changes)
@@ -73,11 +78,13 @@ class _Transaction:
                 self._refuse_read_only(change)
             self.path = JOURNAL
             with held(self.top, journal):
+                for change in self.changes:
+                    self._refuse_changed(change)
                 try:
                     self._write(journal)
                     commit(self.top)
                 except BaseException:
-                    restore(self.top, journal)
+                    restore(self.top, journal, self.replaced)
                     remove_traces(self.top, journal)
                     raise
         except Unfinished as lost:
@@ -88,9 +95,18 @@ class _Transaction:
             raise DevicegenError(f"{self.path}: {reason}; nothing was changed") from error
 
     def _refuse_read_only(self, change: Change) -> None:
-        self.path = change.path
-        if change.before is not None and not os.access(self.top / change.path, os.W_OK):
+        self.path, file = change.path, self.top / change.path
+        if change.before is not None and file.exists() and not os.access(file, os.W_OK):
             raise DevicegenError(f"{change.path}: is read-only; nothing was changed")
+
+    def _refuse_changed(self, change: Change) -> None:
+        self.path = change.path
+        now, obstacle = on_disk(self.top, change.path)
+        if obstacle or now != change.before:
+            raise DevicegenError(
+                f"{change.path}: was changed by another program just now; nothing of it was "
+                "overwritten, run the command again"
+            )
 
     def _write(self, journal: Journal) -> None:
         for folder in journal.folders:
@@ -125,17 +141,17 @@ class _Transaction:
             temporary.chmod(0o666 & ~_umask())
 
     def _replace(self, change: Change, journal: Journal) -> None:
+        self._refuse_changed(change)
         file = self.top / change.path
-        now = file.read_bytes() if os.path.lexists(file) else None
-        if now != change.before:
-            raise DevicegenError(
-                f"{change.path}: was changed by another program just now; nothing of it was "
-                "overwritten, run the command again"
-            )
-        if change.after is None:
-            file.replace(self.top / journal.old(change.path))
-        else:
-            (self.top / journal.new(change.path)).replace(file)
+        self.replaced.add(change.path)
+        try:
+            if change.after is None:
+                file.replace(self.top / journal.old(change.path))
+            else:
+                (self.top / journal.new(change.path)).replace(file)
+        except OSError:
+            self.replaced.discard(change.path)
+            raise
 
 
 def _missing_folders(top: Path, changes: Sequence[Change]) -> list[str]:

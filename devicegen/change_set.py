@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from devicegen.change import Action, Change
-from devicegen.decisions import MARKERS, Decisions
+from devicegen.decisions import Decisions
 from devicegen.disk import as_it_was_saved, on_disk
 from devicegen.errors import CannotEdit
 from devicegen.facts.pytest_config import PytestConfig
@@ -76,9 +76,11 @@ def plan_changes(
     as it is to be where all goes well; its registry is dropped where the configuration cannot be
     edited, and it stays at the old version for a file that is not clean afterwards.
     """
-    plan = plan_block if decisions.shared else plan_owned
+    shared = decisions.conftest if decisions.shared else None
     owned = tuple(
-        plan(top, path, text, record, new_record.version, restore=restore)
+        (plan_block if path == shared else plan_owned)(
+            top, path, text, record, new_record.version, restore=restore
+        )
         for path, text in texts.items()
     )
     changes = [each.change for each in owned]
@@ -108,9 +110,10 @@ def _as_it_is_to_be(new: Record, old: Record | None, owned: tuple[Owned, ...]) -
 def _registry(
     top: Path, decisions: Decisions, path: str, config: PytestConfig, record: Record | None
 ) -> Change:
+    markers = decisions.markers
     before, obstacle = on_disk(top, path)
     if before is None and not obstacle and decisions.adds_config:
-        return Change(path, Action.CREATE, None, add_markers("", config, MARKERS).encode())
+        return Change(path, Action.CREATE, None, add_markers("", config, markers).encode())
     if obstacle or before is None:
         raise CannotEdit(f"{path}: {obstacle or 'is gone'}; the marker lines were not added")
     try:
@@ -119,8 +122,8 @@ def _registry(
         raise CannotEdit(f"{path}: is not UTF-8; the marker lines were not added") from error
     written = record.pristine.values() if record is not None and record.registry == path else ()
     for harness in written:
-        text = renew_markers(text, config, markers_of(harness), MARKERS)
-    after = add_markers(text, config, MARKERS).encode()
+        text = renew_markers(text, config, markers_of(harness), markers)
+    after = add_markers(text, config, markers).encode()
     return Change(path, Action.KEEP if after == before else Action.UPDATE, before, after)
 
 

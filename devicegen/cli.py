@@ -42,6 +42,7 @@ MemoryLimit = Annotated[
     typer.Option(
         "--memory-limit-mb",
         min=0,
+        max=1_048_576,
         help="Memory of each of a GPU's two logical devices; 0, the default: fitted to the card.",
     ),
 ]
@@ -51,6 +52,38 @@ Rocm = Annotated[
         "--rocm/--no-rocm",
         help="Find AMD's GPUs too. [default: where tensorflow-rocm is required]",
     ),
+]
+REPEATABLE = "[repeatable; those of one call replace the recorded list, `none` takes it back]"
+Strategies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        help=f"A strategy that run_on takes too: one_device, central_storage. {REPEATABLE}",
+    ),
+]
+MarkerAliases = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--marker-alias",
+        metavar="NAME=run_on[:DEVICE]",
+        help=f"A marker of yours that stands for run_on or no_device_scope. {REPEATABLE}",
+    ),
+]
+Seeds = Annotated[
+    bool | None,
+    typer.Option("--seeds/--no-seeds", help="Set all seeds before each test. [default: yes]"),
+]
+Bazel = Annotated[
+    bool | None,
+    typer.Option(
+        "--bazel/--no-bazel",
+        help="Write a py_test main and honour Bazel's shards. [default: where py_test is used]",
+    ),
+]
+CiSnippet = Annotated[
+    bool,
+    typer.Option("--ci-snippet", help="Print a GitHub Actions workflow, write nothing."),
 ]
 ConfigEdit = Annotated[
     bool | None,
@@ -116,6 +149,10 @@ def _options(
     pass
 
 
+def _listed(given: list[str] | None) -> tuple[str, ...] | None:
+    return None if given is None else tuple(given)
+
+
 @app.command("init", help="Write the harness, the marker registry and the record, once.")
 def _init(
     path: PathArgument = Path(),
@@ -124,28 +161,39 @@ def _init(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
+    bazel: Bazel = None,
     config_edit: ConfigEdit = None,
     durations_history: Durations = None,
     templates: Templates = None,
     no_templates: NoTemplates = False,
     split: Split = None,
+    strategy: Strategies = None,
+    marker_alias: MarkerAliases = None,
+    seeds: Seeds = None,
     conftest: ConftestPath = None,
     keep_device_setup: KeepDeviceSetup = False,
+    ci_snippet: CiSnippet = False,
 ) -> None:
-    from devicegen.commands.init import init
+    from devicegen.commands.init import init, print_ci_snippet
     from devicegen.decisions import Asked
     from devicegen.record import Answers
 
     answers = Answers(
-        xdist,
-        memory_limit_mb,
-        config_edit,
-        rocm,
-        "" if no_templates else templates,
-        split,
-        durations_history,
+        xdist=xdist,
+        memory_limit_mb=memory_limit_mb,
+        config_edit=config_edit,
+        rocm=rocm,
+        bazel=bazel,
+        templates="" if no_templates else templates,
+        split=split,
+        durations_history=durations_history,
+        strategies=_listed(strategy),
+        marker_aliases=_listed(marker_alias),
+        seeds=seeds,
     )
     asked = Asked(conftest, keep_device_setup)
+    if ci_snippet:
+        raise typer.Exit(print_ci_snippet(path, answers, asked))
     raise typer.Exit(init(path, answers, asked, dry_run=dry_run, diff=diff))
 
 
@@ -157,11 +205,15 @@ def _upgrade(
     xdist: Xdist = None,
     memory_limit_mb: MemoryLimit = None,
     rocm: Rocm = None,
+    bazel: Bazel = None,
     config_edit: ConfigEdit = None,
     durations_history: Durations = None,
     templates: Templates = None,
     no_templates: NoTemplates = False,
     split: Split = None,
+    strategy: Strategies = None,
+    marker_alias: MarkerAliases = None,
+    seeds: Seeds = None,
     restore: Annotated[
         bool, typer.Option("--restore", help="Bring back the harness that was deleted.")
     ] = False,
@@ -171,13 +223,17 @@ def _upgrade(
     from devicegen.record import Answers
 
     answers = Answers(
-        xdist,
-        memory_limit_mb,
-        config_edit,
-        rocm,
-        "" if no_templates else templates,
-        split,
-        durations_history,
+        xdist=xdist,
+        memory_limit_mb=memory_limit_mb,
+        config_edit=config_edit,
+        rocm=rocm,
+        bazel=bazel,
+        templates="" if no_templates else templates,
+        split=split,
+        durations_history=durations_history,
+        strategies=_listed(strategy),
+        marker_aliases=_listed(marker_alias),
+        seeds=seeds,
     )
     raise typer.Exit(
         upgrade(

@@ -1,11 +1,13 @@
-"""What follows from device handling that the project has already: never both at once."""
+"""What follows from what the project does already: devices never twice, keywords not by chance."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from devicegen.errors import DevicegenError
+from devicegen.facts.conftests import Conftest
 from devicegen.facts.device_setup import DeviceSetup
+from devicegen.harness_names import PLAIN_MARKERS, HarnessNames
 
 EARLY = ("import", "start")
 WORDS = {
@@ -14,6 +16,7 @@ WORDS = {
     "split": "splits a device",
     "visible": "chooses the visible devices",
     "growth": "sets memory growth",
+    "rank": "gives each rank its GPU",
 }
 
 
@@ -24,7 +27,7 @@ def refuse_competing(setups: Iterable[DeviceSetup]) -> None:
         each
         for each in setups
         if each.when in EARLY
-        and (each.kind == "map" or (each.kind == "mask" and each.in_test_run))
+        and (each.kind == "map" or (each.kind in ("mask", "rank") and each.in_test_run))
     ]
     if found:
         files = {each.where.path for each in found}
@@ -67,7 +70,16 @@ def notes_about(setups: Iterable[DeviceSetup], split: bool) -> Iterator[str]:
                 f"{each.where}: splits the CPU (`{each.source}`); --gpu-simulate does so too, "
                 "earlier, and then this line raises"
             )
-    in_tests = [each for each in setups if each.when == "test" and each.kind in WORDS]
+    ranked = [each for each in setups if each.kind == "rank"]
+    if ranked:
+        more = f", and {len(ranked) - 1} more places" if len(ranked) > 1 else ""
+        yield (
+            f"{ranked[0].where}: {WORDS['rank']} (`{ranked[0].source}`){more}; under the harness "
+            "a rank sees its own GPU alone, whose index is 0"
+        )
+    in_tests = [
+        each for each in setups if each.when == "test" and each.kind in WORDS.keys() - {"rank"}
+    ]
     if in_tests:
         first = in_tests[0]
         yield (
@@ -75,3 +87,16 @@ def notes_about(setups: Iterable[DeviceSetup], split: bool) -> Iterator[str]:
             f"{f', and {len(in_tests) - 1} more places' if len(in_tests) > 1 else ''}; such a "
             "test needs the marker no_device_scope"
         )
+
+
+def keyword_notes(conftests: Iterable[Conftest], names: HarnessNames) -> Iterator[str]:
+    """Yield a line for each condition on keywords that a test meets by its id alone."""
+    for conftest in conftests:
+        for check in conftest.keyword_checks:
+            is_ours = not names.plain_prefix and check.name in PLAIN_MARKERS
+            remedy = f'; ask {check.item}.get_closest_marker("{check.name}") instead'
+            ours = f", and the harness marks it {check.name} as well; ask for another name"
+            yield (
+                f"{conftest.path}:{check.line}: `{check.source}` finds every "
+                f"test_x[{check.name}] too{ours if is_ours else remedy}"
+            )

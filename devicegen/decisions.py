@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from devicegen.competing import first_own_split, notes_about, refuse_competing
+from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
 from devicegen.facts.source_tree import Location
 from devicegen.fitness import refuse_unfit
+from devicegen.harness_names import HarnessNames, choose_names, without_aliases
+from devicegen.marker_aliases import MarkerAlias, parse_aliases
 from devicegen.placement import Place, find_place
-from devicegen.record import Answers, Record
+from devicegen.record import HARNESS, Answers, Record
 
 # The lowest Python that the harness is made for; its syntax runs on older ones too.
 HARNESS_PYTHON = (3, 9)
@@ -19,12 +24,15 @@ HARNESS_PYTHON = (3, 9)
 # still there in 2.21: https://www.tensorflow.org/api_docs/python/tf/config
 STABLE_SINCE = (2, 4)
 
+# What --strategy offers, beside "distributed", which is always there.
+STRATEGIES = ("one_device", "central_storage")
+NONE = "none"
 MARKERS = (
-    "run_on(devices): once per listed device: 'cpu', 'gpu', 'distributed strategy'",
+    "run_on([device, ...]): once per device: 'cpu', 'gpu', 'distributed strategy'",
     "no_device_scope: runs in no device scope; the test handles devices itself",
-    "cpu: runs on the CPU (each such test has this mark, to select with -m)",
-    "gpu: runs on a GPU (each such test has this mark, to select with -m)",
-    "distributed: runs in a strategy (each such test has this mark, to select with -m)",
+    "cpu: set on tests that run on the CPU, to select with -m; write run_on",
+    "gpu: set on tests that run on a GPU, to select with -m; write run_on",
+    "distributed: set on tests in a strategy, to select with -m; write run_on",
 )
 
 
@@ -47,7 +55,8 @@ class Decisions:
     ``registry`` is the configuration file that the marker lines go into, None for none;
     ``config`` is how pytest reads it, ``adds_config`` that it does not count yet. ``shared``
     means that ``conftest`` is the project's own and gets a block; without ``split`` the project
-    sets its cards up itself. ``notes`` are lines about what the answers do not reach.
+    sets its cards up itself. ``main`` is the ``py_test`` main of a Bazel repository, None where
+    there is no need of one. ``notes`` are lines about what the answers do not reach.
     """
 
     conftest: str
@@ -57,12 +66,31 @@ class Decisions:
     durations_history: bool
     memory_limit_mb: int | None
     rocm: bool
+    strategies: tuple[str, ...]
+    aliases: tuple[MarkerAlias, ...]
+    seeds: bool
+    names: HarnessNames
     listed: tuple[Decision, ...]
     shared: bool = False
     split: bool = True
     config: PytestConfig = NO_CONFIG
     adds_config: bool = False
     notes: tuple[str, ...] = ()
+    main: str | None = None
+
+    @property
+    def marker_names(self) -> tuple[str, ...]:
+        """The markers that say where a test runs, and the project's own that stand for them."""
+        own = (alias.name for alias in self.aliases)
+        return (self.names.run_on, self.names.no_device_scope, *own)
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The lines that register the markers."""
+        prefix = self.names.plain_prefix
+        plain = [prefix + line for line in MARKERS[2:]]
+        lines = (*MARKERS[:2], *plain, *(alias.line for alias in self.aliases))
+        return tuple(map(self.names.renamed, lines))
 
 
 @dataclass(frozen=True)
@@ -84,7 +112,8 @@ def decide(
     ``answers`` are the command line's; an earlier ``record`` keeps its place, ``asked`` may name
     one. Raises ``DevicegenError`` where the harness is of no use or has no place here.
     """
-    refuse_unfit(facts, is_asked=record is not None or asked.conftest is not None)
+    is_asked = record is not None or asked.conftest is not None or answers.bazel is True
+    refuse_unfit(facts, is_asked=is_asked)
     place = find_place(facts, record, asked.conftest, config_edit=answers.config_edit is not False)
     if record is None and not asked.keep_device_setup:
         refuse_competing(facts.device_setups)
@@ -95,6 +124,11 @@ def decide(
     durations, durations_why = _durations_history(answers, xdist)
     limit, limit_why = _memory_limit(answers)
     rocm, rocm_why = _rocm(facts, answers)
+    strategies, strategies_why = _strategies(answers)
+    aliases = parse_aliases(_given("--marker-alias", answers.marker_aliases), strategies)
+    seeds, seeds_why = _seeds(answers)
+    names, names_why = _names(facts, aliases, record)
+    main, bazel = _bazel(facts, answers, place.path, record)
     return Decisions(
         conftest=place.path,
         registry=registry,
@@ -103,6 +137,10 @@ def decide(
         durations_history=durations,
         memory_limit_mb=limit,
         rocm=rocm,
+        strategies=strategies,
+        aliases=aliases,
+        seeds=seeds,
+        names=names,
         listed=(
             Decision("repository top", str(facts.top), facts.top_reason),
             Decision("framework", "TensorFlow", _tensorflow_why(facts)),
@@ -114,6 +152,14 @@ def decide(
             Decision("GPUs", "split in two" if split else "mapped, not split", split_why),
             Decision("memory limit", _limit(limit, split), limit_why if split else split_why),
             Decision("AMD GPUs", "found too" if rocm else "left out", rocm_why),
+            Decision("strategies", ", ".join(("distributed", *strategies)), strategies_why),
+            *(
+                Decision(f"marker {a.name}", "taken over", f"--marker-alias; {a.line}")
+                for a in aliases
+            ),
+            Decision("seeds", "set before each test" if seeds else "left alone", seeds_why),
+            *(Decision(subject, *said) for subject, said in names_why.items()),
+            *bazel,
             Decision("Python", _python(facts), _python_why(facts)),
         ),
         shared=place.shared,
@@ -121,6 +167,7 @@ def decide(
         config=place.config,
         adds_config=place.adds_config,
         notes=(*place.notes, *(() if record else notes_about(facts.device_setups, split))),
+        main=main,
     )
 
 
@@ -198,6 +245,62 @@ def _split(facts: RepoFacts, answers: Answers) -> tuple[bool, str]:
     if own is None:
         return True, "two logical devices each; --no-split leaves them whole"
     return False, f"the project sets them up itself ({own.where}: {own.source})"
+
+
+def _given(option: str, names: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return what a repeatable option lists; ``none`` takes back what was said earlier."""
+    names = tuple(dict.fromkeys(names or ()))
+    if NONE in names and names != (NONE,):
+        raise DevicegenError(
+            f"{option} {NONE}: leaves none, and {names[names[0] == NONE]} is asked for too; give "
+            "the one or the other"
+        )
+    return () if names == (NONE,) else names
+
+
+def _strategies(answers: Answers) -> tuple[tuple[str, ...], str]:
+    names = _given("--strategy", answers.strategies)
+    wrong = [name for name in names if name not in STRATEGIES]
+    offered = " or ".join(STRATEGIES)
+    if wrong:
+        raise DevicegenError(f"--strategy {wrong[0]}: unknown; write {offered}, or none")
+    if names:
+        return tuple(name for name in STRATEGIES if name in names), "--strategy"
+    return (), f"--strategy adds {offered}; your own go into the harness, at STRATEGIES"
+
+
+def _names(
+    facts: RepoFacts, aliases: tuple[MarkerAlias, ...], record: Record | None
+) -> tuple[HarnessNames, Mapping[str, tuple[str, str]]]:
+    """Keep the names of an earlier run: by now the project's tests go by them."""
+    taken_over = [alias.name for alias in aliases]
+    if record is not None:
+        return without_aliases(record.names, taken_over)
+    lines = (*MARKERS, *(alias.line for alias in aliases))
+    return choose_names(facts.taken, lines, taken_over)
+
+
+def _seeds(answers: Answers) -> tuple[bool, str]:
+    if answers.seeds is not None:
+        return answers.seeds, "--seeds" if answers.seeds else "--no-seeds"
+    return True, "Python's, NumPy's, TensorFlow's; --no-seeds leaves them alone"
+
+
+def _bazel(
+    facts: RepoFacts, answers: Answers, conftest: str, record: Record | None
+) -> tuple[str | None, tuple[Decision, ...]]:
+    """Return the path of the ``py_test`` main, beside the harness, and what is said of it."""
+    found = _places(facts.bazel.py_tests)
+    if answers.bazel is False:
+        return None, (Decision("Bazel", "left out", f"--no-bazel{found}"),)
+    if not answers.bazel and not found:
+        return None, ()
+    folder = conftest.removesuffix(HARNESS)
+    owned = set(facts.bazel.own_mains) - set(record.paths if record else ())
+    main = next(folder + name for name in MAINS if folder + name not in owned)
+    why = "--bazel" if answers.bazel else f"py_test is used{found}"
+    others = f"; {folder}{MAINS[0]} is the project's own" if folder + MAINS[0] in owned else ""
+    return main, (Decision("Bazel", main, f"{why}{others}"),)
 
 
 def _python(facts: RepoFacts) -> str:

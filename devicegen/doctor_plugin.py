@@ -1,7 +1,8 @@
 """A pytest plugin that ``devicegen doctor`` loads into the target's pytest, for one run.
 
 It runs on the target's Python and pytest, so the standard library only, and nothing newer than
-Python 3.9. It changes no file; ``DEVICEGEN_DOCTOR`` names the file that its answer goes to.
+Python 3.9. It changes no file; ``DEVICEGEN_DOCTOR`` names the file that its answer goes to, and
+``DEVICEGEN_DOCTOR_NAMES`` holds the names that the harness goes by, as JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from collections.abc import Iterator
 from typing import Any
 
 KINDS = ("cpu", "gpu", "distributed")
-OURS = "Written by devicegen "
+OURS = ("Written by devicegen ", "\nclass DeviceScope:")  # the second after `devicegen eject`
+NAMES: dict[str, Any] = {
+    "fixture": "device_scope",
+    "option": "gpu_simulate",
+    "plain_prefix": "",
+    "no_scope": ["no_device_scope"],
+    **json.loads(os.environ.get("DEVICEGEN_DOCTOR_NAMES", "{}")),
+}
 ANSWER: dict[str, Any] = {
     "harnesses": [],
     "options": [],
@@ -27,17 +35,18 @@ def _harnesses(config: Any) -> Iterator[tuple[str, Any]]:
     """Yield the path and the module of each harness that is loaded."""
     for _, plugin in config.pluginmanager.list_name_plugin():
         file = getattr(plugin, "__file__", None) or ""
-        if file.endswith("conftest.py") and hasattr(plugin, "device_scope"):
+        if file.endswith("conftest.py") and hasattr(plugin, NAMES["fixture"]):
             with open(file, encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
-                if OURS in stream.read():
-                    yield os.path.realpath(file), plugin
+                text = stream.read()
+            if any(each in text for each in OURS):
+                yield os.path.realpath(file), plugin
 
 
 def pytest_configure(config: Any) -> None:
     """Note what was loaded before the options were parsed."""
     ANSWER["is_worker"] = hasattr(config, "workerinput")
     ANSWER["harnesses"] = [path for path, _ in _harnesses(config)]
-    ANSWER["options"] = [name for name in ("gpu_simulate",) if hasattr(config.option, name)]
+    ANSWER["options"] = [NAMES["option"]] if hasattr(config.option, NAMES["option"]) else []
     ANSWER["rootdir"] = str(config.rootpath)
     ANSWER["inifile"] = str(config.inipath) if config.inipath else None
     ANSWER["pytest"] = sys.modules["pytest"].__version__
@@ -51,24 +60,20 @@ def pytest_collection_finish(session: Any) -> None:
     counts = dict.fromkeys((*KINDS, "none"), 0)
     for item in session.items:
         own = {mark.name for mark in item.iter_markers()}
-        kinds = [kind for kind in KINDS if kind in own]
-        closest = next((m.name for m in item.iter_markers() if m.name in _MARKERS), "")
+        kinds = [kind for kind in KINDS if NAMES["plain_prefix"] + kind in own]
         if kinds:
             counts[kinds[0]] += 1
-        elif closest == "no_device_scope":
+        elif own & {*NAMES["no_scope"]}:
             counts["none"] += 1
         else:
             ANSWER["unscoped"].append(item.nodeid)
         info = getattr(item, "_fixtureinfo", None)
-        definitions = info.name2fixturedefs.get("device_scope") if info else None
+        definitions = info.name2fixturedefs.get(NAMES["fixture"]) if info else None
         if definitions:
             file = os.path.realpath(definitions[-1].func.__code__.co_filename)
             if file not in harnesses:
                 ANSWER["shadowed"].append([item.nodeid, file])
     ANSWER["items"] = counts
-
-
-_MARKERS = ("run_on", "no_device_scope")
 
 
 def pytest_collectreport(report: Any) -> None:

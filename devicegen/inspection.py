@@ -20,6 +20,7 @@ from devicegen.facts.conftests import Conftest
 from devicegen.facts.details import Details
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.repository import RepoFacts
+from devicegen.harness_names import HarnessNames, needed_variables
 
 SCHEMA = 1
 
@@ -33,6 +34,16 @@ class Inspection:
     decisions: Decisions | None = None
     change_set: ChangeSet | None = None
     refusal: str | None = None
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The variables of the caller that a run needs, by the names they have here."""
+        return needed_variables(self.names)
+
+    @property
+    def names(self) -> HarnessNames:
+        """The names of the harness, the usual ones where there are no decisions."""
+        return self.decisions.names if self.decisions else HarnessNames()
 
 
 def schema() -> dict[str, Any]:
@@ -151,6 +162,11 @@ def _conftest(conftest: Conftest) -> dict[str, Any]:
         ],
         "pytest_plugins": conftest.plugins,
         "imports": [{"name": each.name, "line": each.line} for each in conftest.imports],
+        "keyword_checks": [
+            {"name": each.name, "line": each.line, "source": each.source}
+            for each in conftest.keyword_checks
+        ],
+        "ejected": conftest.ejected,
     }
 
 
@@ -167,7 +183,11 @@ def _runners(inspection: Inspection) -> dict[str, Any]:
             for each in runners.commands
         ],
         "tox": [
-            {"where": str(each.where), "name": each.name, "lacks": list(each.lacks)}
+            {
+                "where": str(each.where),
+                "name": each.name,
+                "lacks": list(each.lacks(inspection.needed)),
+            }
             for each in runners.tox
         ],
         "nox": str(runners.nox) if runners.nox else None,

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from devicegen.competing import keyword_notes
 from devicegen.facts.conftests import Conftest
 from devicegen.facts.source_tree import Location
 from devicegen.inspection import Inspection
@@ -100,8 +101,9 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
             words = ", ".join([*each.telling, *(["under a launcher of ranks"] * each.ranks)])
             yield "", f"{each.where}: {words}"
     for environment in runners.tox:
-        lacks = f"passes no {', '.join(environment.lacks)}" if environment.lacks else "passes all"
-        yield "tox", f"{environment.name} ({environment.where}) {lacks}"
+        lacks = environment.lacks(inspection.needed)
+        passes = f"passes no {', '.join(lacks)}" if lacks else "passes all"
+        yield "tox", f"{environment.name} ({environment.where}) {passes}"
     if runners.bazel or runners.bazel_tests:
         yield "Bazel", f"{len(runners.bazel_tests)} test rules, {len(runners.bazel_gpu)} GPU tags"
     yield "pytest-xdist", _some(facts.xdist) or "not mentioned"
@@ -111,6 +113,8 @@ def _conftest(conftest: Conftest) -> str:
     if conftest.owner == "devicegen":
         return "the harness"
     words = ["holds a harness's block"] if conftest.owner == "both" else []
+    if conftest.ejected:
+        words.append(f"a harness that was ejected (line {conftest.ejected})")
     if conftest.obstacle:
         words.append(conftest.obstacle)
     if conftest.hooks:
@@ -141,7 +145,7 @@ def _notes(inspection: Inspection) -> list[str]:
         notes += inspection.decisions.notes
     if inspection.change_set:
         notes += inspection.change_set.notes
-    return notes
+    return [*notes, *keyword_notes(inspection.facts.described, inspection.names)]
 
 
 def _some(places: Iterable[Location]) -> str:

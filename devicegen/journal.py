@@ -14,7 +14,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
@@ -30,6 +30,7 @@ except ImportError:  # Windows
 
 JOURNAL = ".devicegen.journal"
 DONE = f"{JOURNAL}.done"
+OTHER_WRITES = f"{JOURNAL}: another devicegen writes here; nothing was changed, run this again"
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,22 @@ def digest(data: bytes | None) -> str | None:
 
 @contextmanager
 def held(top: Path, journal: Journal) -> Iterator[None]:
-    """Hold the journal on disk, locked, while the body writes and then commits, or puts back."""
+    """Hold the journal on disk, locked, while the body writes and then commits, or puts back.
+
+    Raises ``DevicegenError`` where another process holds one, or has taken this one for half of
+    one before it was locked.
+    """
     file = top / JOURNAL
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     except FileExistsError as error:
-        reason = "another devicegen writes here; nothing was changed"
-        raise DevicegenError(f"{JOURNAL}: {reason}") from error
+        raise DevicegenError(OTHER_WRITES) from error
+    is_ours = True
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            _lock(stream.fileno())
+            is_ours = _lock(stream.fileno()) and _is_at(file, stream.fileno())
+            if not is_ours:
+                raise DevicegenError(OTHER_WRITES)
             stream.write(json.dumps(asdict(journal), indent=1) + "\n")
             stream.flush()
             os.fsync(stream.fileno())
@@ -94,7 +101,8 @@ def held(top: Path, journal: Journal) -> Iterator[None]:
     except Unfinished:
         raise
     except BaseException:
-        _remove(file)
+        if is_ours:
+            _remove(file)
         raise
     _clean(top, journal)
 
@@ -116,13 +124,11 @@ def clear(top: Path) -> str | None:
     if (done := _read(top / DONE)) is not None:
         _clean(top, done)
     _remove(top / DONE)
-    if not os.path.lexists(top / JOURNAL):
-        return None
     with _opened(top / JOURNAL) as stream:
-        if not _lock(stream):
-            raise DevicegenError(
-                f"{JOURNAL}: another devicegen is writing here; run this again then"
-            )
+        if stream is None:
+            return None
+        if not _lock(stream) or not _is_at(top / JOURNAL, stream):
+            raise DevicegenError(OTHER_WRITES)
         journal = _read(top / JOURNAL)
         if journal is None:  # died while it wrote this, so before it wrote anything else
             _remove(top / JOURNAL)
@@ -146,13 +152,20 @@ def refuse_unfinished(top: Path) -> str | None:
     return None
 
 
-def restore(top: Path, journal: Journal) -> tuple[list[str], list[str]]:
+def restore(
+    top: Path, journal: Journal, replaced: Container[str] | None = None
+) -> tuple[list[str], list[str]]:
     """Put back each file that was replaced; return those, and those that hold something else.
+
+    A process that lives says which it has ``replaced``: what others wrote, be it the same bytes,
+    is theirs. Of one that died only the journal tells.
 
     Raises ``Unfinished`` where one could not be put back.
     """
     put_back, left, lost = [], [], []
     for entry in reversed(journal.files):
+        if replaced is not None and entry.path not in replaced:
+            continue
         now, obstacle = on_disk(top, entry.path)
         if obstacle:
             left.append(entry.path)
@@ -189,7 +202,7 @@ def _put_back(top: Path, journal: Journal, entry: Entry) -> bool:
 def _read(file: Path) -> Journal | None:
     """Return the journal in ``file``; None where there is none, or half of one."""
     try:
-        if file.is_symlink():
+        if file.is_symlink() or not file.is_file():
             return None
         table = json.loads(file.read_bytes())
         files = tuple(Entry(**entry) for entry in table["files"])
@@ -202,8 +215,12 @@ def _read(file: Path) -> Journal | None:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[int]:
-    handle = os.open(file, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+def _opened(file: Path) -> Iterator[int | None]:
+    try:
+        handle = os.open(file, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        yield None
+        return
     try:
         yield handle
     finally:
@@ -221,6 +238,14 @@ def _lock(handle: int) -> bool:
     except OSError:  # a file system without locks
         return True
     return True
+
+
+def _is_at(file: Path, handle: int) -> bool:
+    """Tell whether the file that is open is still the one at its path."""
+    try:
+        return os.path.samestat(file.lstat(), os.fstat(handle))
+    except OSError:
+        return False
 
 
 def _clean(top: Path, journal: Journal) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TypeVar
 from devicegen.conftest_block import block_text, find_block, is_block
 from devicegen.disk import decoded, on_disk
 from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS
 from devicegen.facts.repository import RepoFacts, is_harness
 from devicegen.merge import likeness
 from devicegen.owned_file import LEAST_LIKENESS
@@ -39,13 +41,27 @@ def follow_moved(record: Record, facts: RepoFacts) -> tuple[Record, tuple[str, .
                 f"{path}: is gone, and {' and '.join(found)} are like it; keep one of them"
             )
         for new in found:
-            record = replace(
-                record,
-                pristine=_renamed(record.pristine, path, new),
-                pending=_renamed(record.pending, path, new),
-            )
-            notes.append(f"{path}: was moved to {new}; devicegen follows it there")
+            for old, now in ((path, new), *_main_beside(record, facts.top, path, new)):
+                record = replace(
+                    record,
+                    pristine=_renamed(record.pristine, old, now),
+                    pending=_renamed(record.pending, old, now),
+                )
+                notes.append(f"{old}: was moved to {now}; devicegen follows it there")
     return record, tuple(notes)
+
+
+def _main_beside(record: Record, top: Path, old: str, new: str) -> list[tuple[str, str]]:
+    """Return from where to where the ``py_test`` main was moved along with the harness."""
+    mains = [(posixpath.join(posixpath.dirname(old), name),
+              posixpath.join(posixpath.dirname(new), name)) for name in MAINS]  # fmt: skip
+    return [
+        (before, now)
+        for before, now in mains
+        if before in record.pristine
+        and on_disk(top, before) == (None, "")
+        and _holds(top, now, record.pristine[before])
+    ]
 
 
 def _is_harness_at(top: Path, path: str, base: str) -> bool:

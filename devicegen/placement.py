@@ -63,8 +63,9 @@ def find_place(
     where no level is right, and says which command is not reached and why.
     """
     main, notes = _own_tests(facts)
-    if record and record.paths:
+    if record and record.harness:
         return _recorded(facts, record, wanted, main, notes, config_edit)
+    _refuse_ejected(facts)
     levels = _levels(facts, main)
     if wanted is not None:
         levels = [_wanted(levels, wanted)]
@@ -155,7 +156,7 @@ def _recorded(
     notes: Sequence[str],
     config_edit: bool,
 ) -> Place:
-    path = record.paths[0]
+    path = record.harness or record.paths[0]
     if wanted not in (None, path):
         raise DevicegenError(
             f"--conftest {wanted}: the record says that the harness is {path}; delete "
@@ -290,6 +291,23 @@ def _refuse_noconftest(facts: RepoFacts) -> None:
             f"{config.path}:{config.line}: addopts hold --noconftest, with which pytest loads no "
             "harness; remove it first"
         )
+
+
+def _refuse_ejected(facts: RepoFacts) -> None:
+    """Refuse to write beside a harness that the project has taken over."""
+    for conftest in facts.described:
+        folder = posixpath.dirname(conftest.path)
+        inside = [
+            test for test in facts.test_files if test.startswith(f"{folder}/" * bool(folder))
+        ]
+        if conftest.ejected is not None and inside:
+            raise DevicegenError(
+                f"{conftest.path}:{conftest.ejected}: a harness without devicegen's header is "
+                "here, as `devicegen eject` leaves it: it is the project's own, and works without "
+                "devicegen, which does not write a second one beside it. To let devicegen look "
+                "after it again, take the harness out of this file and run `devicegen init`; "
+                "edits of yours in it have to be made anew"
+            )
 
 
 def _refuse_second_harness(facts: RepoFacts, levels: Sequence[_Level]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from devicegen.decisions import NOTHING_ASKED, Asked, Decision, Decisions, decid
 from devicegen.disk import on_disk
 from devicegen.errors import DevicegenError
 from devicegen.facts.conftests import decode_python
+from devicegen.facts.marker_mentions import unknown_markers
 from devicegen.facts.repository import RepoFacts, find_top, gather_facts
+from devicegen.facts.source_tree import SourceTree
 from devicegen.journal import clear, refuse_unfinished
 from devicegen.moved import follow_moved
 from devicegen.record import Answers, Record, read_record
-from devicegen.rendering import render_conftest
+from devicegen.rendering import render_texts
 from devicegen.template_overrides import (
     Overrides,
     as_recorded,
@@ -28,9 +31,13 @@ from devicegen.template_overrides import (
 
 @dataclass(frozen=True)
 class Plan:
-    """Facts, decisions and what they change; ``record`` is that of an earlier run."""
+    """Facts, decisions and what they change; ``record`` is that of an earlier run.
+
+    ``answers`` are those that hold from now on.
+    """
 
     facts: RepoFacts
+    answers: Answers
     record: Record | None
     decisions: Decisions
     change_set: ChangeSet
@@ -58,6 +65,7 @@ def make_plan(
     facts = gather_facts(path)
     record = read_record(facts.top, __version__)
     notes = [recovered] if recovered else []
+    has_new_aliases = answers.marker_aliases is not None
     if record is None and needs_record:
         raise DevicegenError(f"{facts.top}: no record here; run `devicegen init` first")
     if answers.templates:
@@ -67,28 +75,56 @@ def make_plan(
         record, moved = follow_moved(record, facts)
         notes += moved
     decisions = decide(facts, answers, record, asked)
-    text, overrides = _render(decisions, answers, facts.top)
+    if has_new_aliases:
+        notes += _unknown_aliases(facts, decisions)
+    texts, overrides = _render(decisions, answers, facts.top)
     if overrides is not None:
         listed = (*decisions.listed, _overrides_in_words(overrides))
         decisions = replace(decisions, listed=listed)
         notes += changed_since(overrides, record.overrides if record is not None else {})
     if decisions.shared:
-        text = _as_block(text, facts.top, decisions.conftest)
-    texts = {decisions.conftest: text}
+        conftest = decisions.conftest
+        texts[conftest] = _as_block(texts[conftest], facts.top, conftest)
     hashes = overrides.hashes() if overrides is not None else {}
-    new_record = Record(__version__, answers, texts, decisions.registry, overrides=hashes)
+    new_record = Record(
+        __version__,
+        answers,
+        texts,
+        decisions.registry,
+        overrides=hashes,
+        names=decisions.names,
+    )
     change_set = plan_changes(
         facts.top, texts, decisions, decisions.config, record, new_record, restore=restore
     )
+    notes += _left_over(record, texts)
     change_set = replace(change_set, notes=(*notes, *change_set.notes))
-    return Plan(facts, record, decisions, change_set)
+    return Plan(facts, answers, record, decisions, change_set)
 
 
-def _render(decisions: Decisions, answers: Answers, top: Path) -> tuple[str, Overrides | None]:
+def _render(
+    decisions: Decisions, answers: Answers, top: Path
+) -> tuple[dict[str, str], Overrides | None]:
     if answers.templates is None:
-        return render_conftest(decisions, __version__), None
+        return render_texts(decisions, __version__), None
     overrides = read_overrides(answers.templates, top)
     return render_overridden(decisions, overrides), overrides
+
+
+def _unknown_aliases(facts: RepoFacts, decisions: Decisions) -> Iterator[str]:
+    names = [alias.name for alias in decisions.aliases]
+    for name in unknown_markers(SourceTree.list(facts.top), facts.pytest_config, names):
+        yield (
+            f"--marker-alias {name}: no marker of that name is used or registered here; is it "
+            "spelled as in the tests?"
+        )
+
+
+def _left_over(record: Record | None, texts: dict[str, str]) -> Iterator[str]:
+    """Yield a line for each file of an earlier run that is not written any more."""
+    for path in record.paths if record is not None else ():
+        if path not in texts:
+            yield f"{path}: is not needed any more; delete it"
 
 
 def _overrides_in_words(overrides: Overrides) -> Decision:

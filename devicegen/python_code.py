@@ -21,9 +21,10 @@ def says_the_same(one: str, other: str) -> bool:
 
     Layout, quotes, line length, trailing commas, brackets that change nothing, line endings, the
     order of imports that stand together and how many names one of them holds do not count. A
-    comment may move within its statement only. Text that is not Python is compared as it is.
+    comment may move within its statement only. Text that is not Python is compared as it is, but
+    for its line endings.
     """
-    if one == other:
+    if one.replace("\r\n", "\n") == other.replace("\r\n", "\n"):
         return True
     try:
         return _meaning(one) == _meaning(other)

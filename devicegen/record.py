@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from keyword import iskeyword
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -21,14 +22,18 @@ from packaging.version import InvalidVersion, Version
 
 from devicegen.disk import is_plain
 from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS
 from devicegen.facts.repository import RECORD
+from devicegen.harness_names import HarnessNames
 from devicegen.templates_folder import environment
 
 T = TypeVar("T")
+NAME = re.compile(r"[a-z][a-z_]*")
 
 FOLDER = ".devicegen"
 FORMAT = 1
 HARNESS = "conftest.py"
+MAX_MEMORY_MB = 1_048_576  # 1 TiB, more than a card has; the command line says so too
 REMEDY = (
     "restore it from version control, or delete .devicegen/ and the harness and run "
     "`devicegen init` again"
@@ -43,9 +48,13 @@ class Answers:
     memory_limit_mb: int | None = None
     config_edit: bool | None = None
     rocm: bool | None = None
+    bazel: bool | None = None
     templates: str | None = None  # "": none any more
     split: bool | None = None
     durations_history: bool | None = None
+    strategies: tuple[str, ...] | None = None
+    marker_aliases: tuple[str, ...] | None = None
+    seeds: bool | None = None
 
     def merged_with(self, earlier: Answers) -> Answers:
         """Return these answers, with those given earlier where none is given now."""
@@ -86,11 +95,17 @@ class Record:
     unusable: Mapping[str, str] = field(default_factory=dict)
     pending: Mapping[str, Pending] = field(default_factory=dict)
     overrides: Mapping[str, str] = field(default_factory=dict)
+    names: HarnessNames = field(default_factory=HarnessNames)
 
     @property
     def paths(self) -> tuple[str, ...]:
         """The paths that we own."""
         return (*self.pristine, *self.unusable)
+
+    @property
+    def harness(self) -> str | None:
+        """The path of the harness; None where a hand has taken it out of the record."""
+        return next((path for path in self.paths if PurePosixPath(path).name == HARNESS), None)
 
     def texts(self) -> dict[str, str]:
         """Return the record's own files, path to text, ``record.toml`` last."""
@@ -116,6 +131,7 @@ class Record:
                     }
                     for path, each in self.pending.items()
                 },
+                names=_other_than_usual(self.names),
             )
         )
         return files
@@ -175,12 +191,12 @@ def _record(top: Path, table: dict[str, object], tool_version: str) -> Record:
     if registry is not None:
         _refuse_outside(registry)
     files = _typed(table, "files", dict)
-    if len(files) > 1:
+    if [PurePosixPath(path).name for path in files].count(HARNESS) > 1:
         raise DevicegenError(f"{RECORD}: 'files' names more than one harness; {REMEDY}")
     pristine, unusable = {}, {}
     for path, recorded in files.items():
         _refuse_outside(path)
-        if PurePosixPath(path).name != HARNESS:
+        if PurePosixPath(path).name not in (HARNESS, *MAINS):
             raise DevicegenError(f"{RECORD}: files.{path!r} is no {HARNESS}; {REMEDY}")
         try:
             pristine[path] = _kept_text(top, pristine_path(path), recorded)
@@ -188,7 +204,8 @@ def _record(top: Path, table: dict[str, object], tool_version: str) -> Record:
             unusable[path] = f"{error}; {REMEDY}"
     pending = _pending(top, table.get("pending", {}), pristine, tool_version)
     overrides = _typed(table, "overrides", dict) if "overrides" in table else {}
-    return Record(version, answers, pristine, registry, unusable, pending, overrides)
+    names = _names(table.get("names", {}))
+    return Record(version, answers, pristine, registry, unusable, pending, overrides, names)
 
 
 def _pending(
@@ -279,17 +296,44 @@ def _answers(table: Mapping[str, object]) -> Answers:
         "durations_history": bool,
         "templates": str,
         "split": bool,
+        "strategies": list,
+        "marker_aliases": list,
+        "seeds": bool,
+        "bazel": bool,
     }
     for name, value in table.items():
-        if type(value) is not kinds.get(name) or (type(value) is int and value < 0):
+        is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        if (
+            type(value) is not kinds.get(name)
+            or (type(value) is int and not 0 <= value <= MAX_MEMORY_MB)
+            or (type(value) is list and not is_list)
+        ):
             raise DevicegenError(f"{RECORD}: answers.{name} = {value!r} is no answer; {REMEDY}")
-    return Answers(**table)  # type: ignore[arg-type]
+    given = {name: tuple(v) if isinstance(v, list) else v for name, v in table.items()}
+    return Answers(**given)  # type: ignore[arg-type]
+
+
+def _other_than_usual(names: HarnessNames) -> dict[str, str]:
+    usual = vars(HarnessNames())
+    return {name: value for name, value in vars(names).items() if value != usual[name]}
+
+
+def _names(table: object) -> HarnessNames:
+    """Read the harness's names, of which the usual ones are not recorded."""
+    known = vars(HarnessNames())
+    for name, value in table.items() if isinstance(table, dict) else [("", table)]:
+        is_name = isinstance(value, str) and NAME.fullmatch(value) and not iskeyword(value)
+        if name not in known or not is_name:
+            raise DevicegenError(f"{RECORD}: names.{name} = {value!r} is no name; {REMEDY}")
+    return HarnessNames(**table)  # type: ignore[arg-type]
 
 
 def _kept_text(top: Path, kept: str, recorded: object) -> str:
     file = top / kept
     if not _is_inside(file, top):
         raise DevicegenError(f"cannot be compared: {kept} is a link out of the repository")
+    if file.exists() and not file.is_file():
+        raise DevicegenError(f"cannot be compared: {kept} is no regular file")
     try:
         text = file.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from devicegen.errors import DevicegenError
+from devicegen.marker_aliases import parse_alias
+from devicegen.record import Record
 
 PLUGIN = "devicegen_doctor_plugin"
 ENVIRONMENTS = (".venv", "venv", "env")
@@ -69,14 +71,18 @@ def find_python(top: Path, given: str | None) -> tuple[str, str]:
     return sys.executable, "that of devicegen; --python names another"
 
 
-def ask_collection(python: str, top: Path, arguments: Sequence[str] = ()) -> TargetAnswer:
+def ask_collection(
+    python: str, top: Path, record: Record | None, arguments: Sequence[str] = ()
+) -> TargetAnswer:
     """Collect the target's tests, run none, and return what its pytest knows of the harness.
 
-    Raises ``DevicegenError`` where there is no pytest, or it takes longer than ten minutes.
+    ``record`` knows which names the harness goes by; without one they are the usual. Raises
+    ``DevicegenError`` where there is no pytest, or it takes longer than ten minutes.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        done = _run(python, top, folder, ["--collect-only", "-q", *arguments], {})
+        env = {"DEVICEGEN_DOCTOR_NAMES": json.dumps(_names(record))} if record else {}
+        done = _run(python, top, folder, ["--collect-only", "-q", *arguments], env)
         answer = folder / "answer.json"
         if not answer.is_file() or not answer.read_text("utf-8"):
             return TargetAnswer(done.returncode, failure=_end(done))
@@ -85,6 +91,21 @@ def ask_collection(python: str, top: Path, arguments: Sequence[str] = ()) -> Tar
     values = {each: _frozen(said[each]) for each in known}
     failure = _end(done) if done.returncode not in (0, 5) else ""
     return TargetAnswer(done.returncode, failure=failure, **values)
+
+
+def _names(record: Record) -> dict[str, Any]:
+    """Return the harness's names in the form that the plugin reads."""
+    names = record.names
+    strategies = record.answers.strategies or ()
+    given = [each for each in record.answers.marker_aliases or () if "=" in each]
+    aliases = [parse_alias(each, strategies) for each in given]
+    own_scope = [alias.name for alias in aliases if alias.devices == ("none",)]
+    return {
+        "fixture": names.fixture,
+        "option": f"{names.option_word}_simulate",
+        "plain_prefix": names.plain_prefix,
+        "no_scope": [names.no_device_scope, *own_scope],
+    }
 
 
 def ask_mapping(python: str, top: Path, workers: int) -> list[str]:

@@ -18,10 +18,11 @@ from devicegen.errors import DevicegenError
 from devicegen.facts.repository import is_harness
 from devicegen.python_code import NOT_PYTHON
 from devicegen.record import text_hash
-from devicegen.rendering import render_conftest
+from devicegen.rendering import render_texts
 from devicegen.templates_folder import templates_folder
 
 SUFFIX = ".j2"
+HARNESS_TEMPLATES = ("conftest.py", "pytest_main.py", "harness/")
 _MODULE_NAMES = frozenset({*dir(builtins), "__file__", "__name__", "__doc__", "__spec__"})
 
 
@@ -53,7 +54,7 @@ def overridable() -> tuple[str, ...]:
     """Return the names of the templates that the harness is rendered from."""
     folder = templates_folder()
     parts = (path.relative_to(folder).as_posix() for path in folder.rglob(f"*{SUFFIX}"))
-    return tuple(sorted(name for name in parts if name.startswith(("conftest.py", "harness/"))))
+    return tuple(sorted(name for name in parts if name.startswith(HARNESS_TEMPLATES)))
 
 
 def read_overrides(recorded: str, top: Path) -> Overrides:
@@ -80,13 +81,18 @@ def read_overrides(recorded: str, top: Path) -> Overrides:
     return Overrides(recorded, folder, names)
 
 
-def render_overridden(decisions: Decisions, overrides: Overrides) -> str:
-    """Render the harness with ``overrides``. Raises ``DevicegenError`` where one does not fit."""
+def render_overridden(decisions: Decisions, overrides: Overrides) -> dict[str, str]:
+    """Render all texts with ``overrides``. Raises ``DevicegenError`` where one does not fit."""
     try:
-        text = render_conftest(decisions, __version__, overrides.folder)
+        texts = render_texts(decisions, __version__, overrides.folder)
     except (jinja2.TemplateError, UnicodeDecodeError, RecursionError, TypeError) as error:
         raise _misfit(_place(overrides, error), str(error) or type(error).__name__) from error
-    own = render_conftest(decisions, __version__)
+    for path, own in render_texts(decisions, __version__).items():
+        _check(texts[path], own, overrides)
+    return texts
+
+
+def _check(text: str, own: str, overrides: Overrides) -> None:
     if not is_harness(text):
         start = "Written by devicegen"
         raise _misfit(overrides.shown, f"the line that begins with {start!r} is gone")
@@ -96,7 +102,6 @@ def render_overridden(decisions: Decisions, overrides: Overrides) -> str:
         raise _misfit(overrides.shown, f"what is rendered is no Python ({error})") from error
     if missing:
         raise _misfit(overrides.shown, f"nothing defines {', '.join(missing)}, which is used")
-    return text
 
 
 def changed_since(overrides: Overrides, recorded: Mapping[str, str]) -> Iterator[str]:

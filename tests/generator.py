@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +52,21 @@ def run(*args: str | Path) -> Done:
         except SystemExit as stop:
             code = int(stop.code or 0)
     return Done(code, out.getvalue(), err.getvalue())
+
+
+def in_a_fork(work: Callable[[], int]) -> int:
+    """Return the exit code of ``work`` in a child, negative for a signal."""
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            code = work()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
 
 
 def state(top: Path) -> dict[str, tuple[bytes, int, int]]:

@@ -8,7 +8,6 @@ import resource
 import shutil
 import signal
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from devicegen.apply import apply_changes
 from devicegen.change_set import Action, Change, ChangeSet
 from devicegen.errors import DevicegenError
 from devicegen.journal import DONE, JOURNAL, clear
-from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, make_older, run
+from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, in_a_fork, make_older, run
 from kit import write_tree
 
 # What the operating system is asked for, by the modules that ask.
@@ -261,21 +260,6 @@ def test_temporary_files_that_cannot_be_removed_stop_nothing(
 # Processes that die, in a fork of this one
 
 
-def in_a_fork(work: Callable[[], int]) -> int:
-    """Return the exit code of ``work`` in a child, negative for a signal."""
-    child = os.fork()
-    if child == 0:
-        code = 99
-        try:
-            code = work()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -443,6 +427,82 @@ def test_what_changed_since_it_was_read_is_not_overwritten(
 
     left = {"first": b"old", "second": now}
     assert everything(tmp_path) == {name: data for name, data in left.items() if data is not None}
+
+
+def test_a_second_run_that_wrote_the_same_keeps_it(
+    scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have planned before either writes; the one that comes second gives way."""
+    top = scenario.start(tmp_path / "top")
+    winners: list[Done] = []
+
+    def after_another(top: Path, change_set: ChangeSet) -> None:
+        monkeypatch.undo()
+        winners.append(scenario.run(top))
+        apply_changes(top, change_set)
+
+    for module in ("init", "upgrade", "eject"):
+        monkeypatch.setattr(f"devicegen.commands.{module}.apply_changes", after_another)
+    loser = scenario.run(top)
+
+    assert [winner.code for winner in winners] == [scenario.code]
+    assert loser.code == 2
+    assert loser.stderr.splitlines()[-1].endswith(
+        ": was changed by another program just now; nothing of it was overwritten, run the "
+        "command again"
+    )
+    assert everything(top) == scenario.new
+
+
+def test_what_another_program_wrote_meanwhile_is_not_put_back(
+    scenario: Scenario, tmp_path: Path, patched: Any
+) -> None:
+    """Not even where it has the very bytes that were to be written: only our own goes back."""
+    top = scenario.start(tmp_path / "top")
+    first, *others = scenario.changes.written
+
+    def write(count: int) -> None:
+        if count == 0:
+            for change in others:
+                if change.after is None:
+                    (top / change.path).unlink()
+                else:
+                    (top / change.path).write_bytes(change.after)
+
+    patched("replace", write)
+    done = scenario.run(top)
+    patched.undo()
+
+    assert done.code == 2
+    assert f"devicegen: {others[0].path}: was changed by another program" in done.stderr
+    left = everything(top)
+    assert {change.path: left.get(change.path) for change in others} == {
+        change.path: change.after for change in others
+    }
+    assert left.get(first.path) == first.before
+    assert not [name for name in left if name.endswith(".devicegen") and left[name] is not None]
+    assert JOURNAL not in left
+
+
+def test_a_journal_that_another_run_cleared_before_it_was_locked_is_given_up(
+    scenario: Scenario, tmp_path: Path, patched: Any
+) -> None:
+    top = scenario.start(tmp_path / "top")
+
+    def clear_it(_: int) -> None:
+        if (top / JOURNAL).exists():
+            assert clear(top) is None
+            assert not (top / JOURNAL).exists()
+
+    patched("fdopen", clear_it)
+    done = scenario.run(top)
+    patched.undo()
+
+    assert done.code == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"devicegen: {JOURNAL}: another devicegen writes here; nothing was changed, run this again"
+    )
+    assert everything(top) == scenario.old
 
 
 def test_modes_of_new_files_follow_the_umask(tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ def test_no_arguments_is_wrong_usage_and_shows_the_help() -> None:
         (["init", "a", "b"], "Got unexpected extra argument"),
         (["init", "--memory-limit-mb", "-1"], "--memory-limit-mb"),
         (["init", "--memory-limit-mb", "x"], "--memory-limit-mb"),
+        (["init", "--memory-limit-mb", "1048577"], "--memory-limit-mb"),
+        (["upgrade", "--memory-limit-mb", "9" * 30], "--memory-limit-mb"),
         (["check", "--dry-run"], "No such option: --dry-run"),
     ],
     ids=" ".join,

@@ -208,7 +208,7 @@ def test_names_of_the_project_are_left_to_it(tmp_path: Path) -> None:
     assert re.search(r"^import os\b", block, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", mostly_slow(FORMATTERS, "black"))
+@pytest.mark.parametrize("name", mostly_slow(FORMATTERS, "ruff format"))
 def test_formatters_and_import_sorters_are_no_edit(tmp_path: Path, name: str) -> None:
     for number, owner in enumerate([OWNERS["hooks"], OWNERS["only imports"], OWNERS["empty"]]):
         top = tmp_path / str(number)

@@ -17,6 +17,7 @@ from devicegen.facts.repository import RepoFacts, gather_facts
 from devicegen.record import Answers, Record
 from devicegen.rendering import render_conftest
 from kit import clean_environ, write_tree
+from kit.harness import render_harness
 
 TEST = "import tensorflow\n"
 TESTPATHS = "[pytest]\ntestpaths = "
@@ -206,6 +207,11 @@ def test_where_no_level_is_free_one_is_shared(
 SPLIT = "one = tf.config.list_physical_devices('GPU')[0]\n"
 SPLIT += "tf.config.set_logical_device_configuration(one, [])\n"
 MAP = "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = os.environ['PYTEST_XDIST_WORKER'][2:]\n"
+JAX = """[project]
+name = "a"
+dependencies = ["jax"]
+optional-dependencies.tests = ["tensorflow"]
+"""
 REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "no level": (
         {"pytest.ini": "[pytest]\naddopts = --confcutdir=p/tests\n", "p/tests/test_a.py": TEST},
@@ -247,6 +253,17 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
          "def pytest_configure(config): os.environ['CUDA_VISIBLE_DEVICES'] = '-1'\n"},
         "conftest.py:2: sets which GPUs a process sees (",
     ),
+    "a map of ranks": (
+        {"p/test_a.py": TEST, "conftest.py": "import tensorflow as tf\nimport horovod as hvd\n"
+         "g = tf.config.list_physical_devices('GPU')\n"
+         "tf.config.set_visible_devices(g[hvd.local_rank()], 'GPU')\n"},
+        "conftest.py:4: gives each rank its GPU (`tf.config.set_visible_devices(g[hvd.local_rank(",
+    ),
+    "a mask by the rank": (
+        {"p/test_a.py": TEST, "conftest.py": "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = "
+         "os.environ['MPI_LOCALRANKID']\n"},
+        "conftest.py:2: gives each rank its GPU (`os.environ['CUDA_VISIBLE_DEVICES'] = ",
+    ),
     "PyTorch": (
         {"p/test_a.py": "import torch\n"},
         "{top}: TensorFlow is neither required nor imported here, PyTorch is (p/test_a.py:1); ",
@@ -254,6 +271,34 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     "examples only": (
         {"p/test_a.py": "", "examples/a.py": TEST, "docs/b.py": TEST},
         "docs/b.py:1: TensorFlow is imported in examples and documents only",
+    ),
+    "a harness only": (
+        {"p/test_a.py": "import torch\n", "p/conftest.py": render_harness()},
+        "{top}: TensorFlow is neither required nor imported here, but by devicegen's harness in "
+        "p/conftest.py, which has no use then, PyTorch is (p/test_a.py:1); ",
+    ),
+    "JAX, and TensorFlow in a test": (
+        {"pyproject.toml": JAX, "p/test_a.py": TEST, "p/test_b.py": "", "p/test_c.py": ""},
+        "pyproject.toml:3: the project runs on JAX; TensorFlow is required for development only "
+        "(pyproject.toml:4), and 1 of 3 test files imports it. A harness would give the others no",
+    ),
+    "containers": (
+        {"a.py": TEST, "p/test_a.py": "import docker\n", "p/conftest.py": "",
+         "p/test_b.py": "import os\nimport subprocess\nrun(['docker', 'ps'])\n"},
+        "p/test_a.py:1: all 2 test files drive containers or a cluster, and none imports TensorFl",
+    ),
+    "containers of a fixture": (
+        {"a.py": TEST, "p/test_a.py": "def test_a(served): pass\n",
+         "p/conftest.py": "import os\nos.system('kubectl apply -f x.yaml')\n"},
+        "p/conftest.py:2: the only test file drives containers or a cluster, and none imports Ten",
+    ),
+    "no Python test": (
+        {"a.py": TEST, "tests/a.bats": "", "tests/b.bats": "", "docker-compose.test.yml": "",
+         "docker-compose.yml": "",
+         "tests/pod.yaml": "kind: Pod\n", "tests/run.sh": "", "tests/data.yaml": "a: 1\n"},
+        "{top}: no test file (test_*.py, *_test.py) here; its tests are run by bats (tests/a.bats "
+        "and 1 more), shell scripts (tests/run.sh), docker-compose (docker-compose.test.yml), "
+        "Kubernetes (tests/pod.yaml), where pytest has no part, and so a harness neither: ",
     ),
     "Bazel only": (
         {"p/a_test.py": TEST, "p/BUILD": "# x\npy_test(name = 'a')\ncuda_py_test(name = 'b')\n"},
@@ -266,6 +311,33 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
         "are run each as a program of its own (p/a_test.py ends in a main())",
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"p/test_a.py": f"{TEST}import docker\n"},
+        {"p/test_a.py": "import docker\n", "p/test_b.py": "import lib\n", "lib.py": TEST},
+        {"p/test_a.py": "import lib\n", "lib.py": TEST, "p/conftest.py": "import docker\n"},
+        {"p/test_a.py": "'a docker image'\n", "lib.py": TEST},
+        {"p/test_a.py": TEST, "pyproject.toml": JAX},
+        {"p/test_a.py": "", "lib.py": TEST, "pyproject.toml": JAX.replace("tests", "tf")},
+    ],
+    ids=[
+        "TensorFlow beside",
+        "one of two",
+        "a fixture, and the library",
+        "a word",
+        "JAX, and most tests of TensorFlow",
+        "JAX, or TensorFlow",
+    ],
+)
+def test_what_is_tested_here_too_is_no_reason_to_refuse(
+    tmp_path: Path, files: dict[str, str]
+) -> None:
+    facts = gather_facts(write_tree(tmp_path, {".git/HEAD": "", "pytest.ini": "", **files}))
+
+    assert decide(facts, Answers(), None).conftest
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -304,6 +376,16 @@ def test_a_split_of_the_project_is_left_to_it(
     assert ("split in two" in said(decisions, "GPUs")[0]) == split
     assert ("sets its card up itself" in render_conftest(decisions, "1")) != split
     assert decided(tmp_path, files, Answers(split=True)).split
+
+
+def test_ranks_that_a_test_gives_their_gpus_are_noted(tmp_path: Path) -> None:
+    ranked = "config.gpu_options.visible_device_list = str(hvd.local_rank())\n"
+    decisions = decided(tmp_path, {"p/test_a.py": f"{TEST}def test_a():\n    {ranked}"})
+
+    assert decisions.split
+    noted = [note for note in decisions.notes if "a rank sees its own GPU alone" in note]
+    assert len(noted) == 1, decisions.notes
+    assert noted[0].startswith("p/test_a.py:3: gives each rank its GPU (`config.gpu_options.")
 
 
 def test_the_record_of_a_device_setup_is_no_refusal(tmp_path: Path) -> None:
@@ -540,7 +622,7 @@ def test_every_answer_has_a_reason(tmp_path: Path) -> None:
     decisions = decided(tmp_path)
 
     assert all(each.subject and each.answer and each.reason for each in decisions.listed)
-    assert len({each.subject for each in decisions.listed}) == len(decisions.listed) == 11
+    assert len({each.subject for each in decisions.listed}) == len(decisions.listed) == 13
 
 
 def test_a_folder_whose_name_is_no_text_is_not_written_to(tmp_path: Path) -> None:

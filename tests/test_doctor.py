@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from devicegen.facts.tox_environments import NEEDED
 from generator import Done, run
+from harness.lease_behaviours import GPU, UUIDS, machine
 from kit import environment, write_tree
+from kit.harness import render_harness
 
 FAKE = (Path(__file__).parent / "harness" / "fake_tensorflow.py").read_bytes()
 TEST = """
@@ -52,6 +59,37 @@ def test_an_active_harness(tmp_path: Path) -> None:
     assert "items        2 cpu, 1 gpu, 1 distributed, 1 none\n" in done.stdout
     assert re.search(r"^mapping      devices: .*gw0.*gw1.*\(-n 2\)$", done.stdout, re.MULTILINE)
     assert done.stdout.endswith("The harness is active.\n")
+
+
+@pytest.mark.slow
+def test_other_names(tmp_path: Path) -> None:
+    """Where the project has had the usual names, and a marker that stands for one of ours."""
+    taken = """
+        import pytest
+
+        def pytest_addoption(parser):
+            parser.addoption("--gpu-simulate")
+
+        def pytest_configure(config):
+            config.addinivalue_line("markers", "run_on: on which database")
+            config.addinivalue_line("markers", "gpu: slow")
+
+        @pytest.fixture
+        def device_scope():
+            return None
+    """
+    test = TEST.replace("mark.run_on", "mark.on_dev").replace("mark.no_device_scope", "mark.own")
+    write_tree(tmp_path, {**FILES, "plugin.py": taken})
+    done = run("init", tmp_path, "--marker-alias=own=no_device_scope")
+    assert done.code == 0, done
+    assert done.stdout.endswith("pytest --dev-simulate 2\n")
+    write_tree(tmp_path, {"tests/test_a.py": test})  # not before: it would be a use of the name
+
+    done = examine(tmp_path)
+
+    assert (done.code, done.stderr) == (0, ""), done
+    assert "options      known: --dev-simulate\n" in done.stdout
+    assert "items        2 cpu, 1 gpu, 1 distributed, 1 none\n" in done.stdout
 
 
 @pytest.mark.slow
@@ -119,10 +157,51 @@ def test_what_stands_in_the_way(tmp_path: Path) -> None:
     for words in (
         "conftest.py:2: sets which GPUs a process sees (`",
         "pytest.ini: addopts hold -p no:randomly",
-        "tox.ini:2: testenv passes no CUDA_VISIBLE_DEVICES, PYTEST_GPU_SIMULATE; add pass_env",
+        f"tox.ini:1: py passes no {', '.join(NEEDED)}; add pass_env",
         "tox.ini:2: starts pytest with --confcutdir=tests",
     ):
         assert f"in the way   {words}" in done.stdout, done
+
+
+@pytest.mark.slow
+def test_leases_of_others_and_the_mapping_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which card, who has it and since when; a worker of a killed run has it, too."""
+    project = write_tree(tmp_path / "own", FILES)
+    assert run("init", project).code == 0
+    with machine(render_harness(), environment("pytest-9"), GPU, count=3) as m:
+        for name, value in m.environ.items():
+            monkeypatch.setenv(name, value)
+        assert f"leases       no GPU is leased by another run ({m.leases})\n" in run(
+            "doctor", project, "--python", environment("pytest-9")
+        ).stdout  # fmt: skip
+        first = m.start(CUDA_VISIBLE_DEVICES="1").holding()
+        used = m.leases / f"pytest-gpu-{UUIDS[2]}.use"
+        used.mkdir(parents=True)
+        orphan = (
+            f"import fcntl, os, time; lock = os.open({str(used)!r}, 0); "
+            "fcntl.flock(lock, fcntl.LOCK_SH); print(flush=True); time.sleep(60)"
+        )
+        with subprocess.Popen([sys.executable, "-c", orphan], stdout=subprocess.PIPE) as worker:
+            assert worker.stdout
+            assert worker.stdout.readline()
+            done = examine(project)
+            worker.kill()
+        first.finish()
+
+    user = pwd.getpwuid(os.getuid()).pw_name
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("leases", "mapping"))]
+    assert len(lines) == 3, done
+    year = r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d"
+    who = rf"pid {first.process.pid} \({user}, since {year}, \S+python\S* -m pytest -rA "
+    assert re.match(rf"leases       {UUIDS[1]}: leased by {who}", lines[0]), lines
+    pid = worker.pid
+    assert lines[1].startswith(f"leases       {UUIDS[2]}: used by pid {pid} ({user}, since "), (
+        lines
+    )
+    assert lines[1].endswith("), whose run has ended"), lines
+    assert f"gw0 has {UUIDS[0]}; no GPU for gw1; {UUIDS[1]} passed over: leased by" in lines[2]
 
 
 def test_an_interpreter_that_is_none(tmp_path: Path) -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from devicegen.python_code import says_the_same
 from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, make_older, run, state
 from kit import read_tree, write_tree
+
+
+def inspected(top: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(run("inspect", "--json", top).stdout)["facts"]
+    return facts
 
 
 @pytest.fixture
@@ -128,3 +135,23 @@ def test_without_a_record(tmp_path: Path) -> None:
     assert run("eject", tmp_path) == Done(
         2, "", f"devicegen: {tmp_path}: no record here; there is nothing to eject\n"
     )
+
+
+@pytest.mark.parametrize("place", [HARNESS, "conftest.py"])
+def test_what_init_says_of_a_harness_that_was_ejected(tmp_path: Path, place: str) -> None:
+    """A file of its own, or a block: it is the project's, and a second one would stop pytest."""
+    shared = {} if place == HARNESS else {place: "import os\n", HARNESS: "import os\n"}
+    write_tree(tmp_path, {**LIBRARY, **shared})
+    assert run("init", tmp_path, "--conftest", place).code == 0
+    assert run("eject", tmp_path).code == 0
+    before = state(tmp_path)
+
+    for options in ([], ["--keep-device-setup"], ["--conftest", place]):
+        done = run("init", tmp_path, *options)
+
+        assert done.code == 2, done
+        assert done.stderr.startswith(f"devicegen: {place}:"), done
+        assert "a harness without devicegen's header is here, as `devicegen eject`" in done.stderr
+    assert state(tmp_path) == before
+    ejected = {each["path"]: each["ejected"] for each in inspected(tmp_path)["conftests"]}
+    assert ejected[place], ejected

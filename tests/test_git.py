@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -213,14 +215,6 @@ def without_an_identity(top: Path, elsewhere: Path) -> Path:
     return top
 
 
-def of_another_owner(top: Path, elsewhere: Path) -> Path:
-    if not hasattr(os, "geteuid") or os.geteuid() != 0:
-        pytest.skip("needs root's chown")
-    os.chown(top, 65534, 65534)
-    os.chown(top / ".git", 65534, 65534)
-    return top
-
-
 SHAPES = (
     worktree,
     shallow,
@@ -230,7 +224,6 @@ SHAPES = (
     autocrlf,
     signed,
     without_an_identity,
-    of_another_owner,
 )
 
 
@@ -271,6 +264,113 @@ def test_uncommitted_edits_are_seen_there_too(shape: object, top: Path, tmp_path
     assert run("upgrade", top).stderr == f"devicegen: {HARNESS}: {DIRTY}\n"
 
 
+# Repositories that git does not read
+
+
+def of_another_owner(top: Path, patch: pytest.MonkeyPatch) -> str:
+    patch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    return f"detected dubious ownership in repository at '{top}'"
+
+
+def a_link_to_nowhere(top: Path, patch: pytest.MonkeyPatch) -> str:
+    """As of a worktree, or a submodule, that was copied without its repository."""
+    shutil.rmtree(top / ".git")
+    (top / ".git").write_text("gitdir: /nowhere/worktrees/top\n", "utf-8")
+    return "not a git repository: /nowhere/worktrees/top"
+
+
+def broken(top: Path, patch: pytest.MonkeyPatch) -> str:
+    (top / ".git" / "index").write_bytes(b"no index of git's, but as long as one has to be")
+    return "index file corrupt"
+
+
+def too_new(top: Path, patch: pytest.MonkeyPatch) -> str:
+    git(top, "config", "core.repositoryformatversion", "99")
+    return "Expected git repo version <= 1, found 99"
+
+
+def without_a_word(top: Path, patch: pytest.MonkeyPatch) -> str:
+    write_tree(top.parent, {"bin/git": "#!/bin/sh\nexit 7\n"})
+    (top.parent / "bin" / "git").chmod(0o755)
+    patch.setenv("PATH", str(top.parent / "bin"))
+    return "exit code 7"
+
+
+UNREAD = (of_another_owner, a_link_to_nowhere, broken, too_new, without_a_word)
+NOT_SAID = "git does not say whether there are uncommitted changes"
+MEND = "; mend that first, or pass --allow-dirty"
+
+
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(how, marks=[pytest.mark.slow] * (how not in UNREAD[:2])) for how in UNREAD],
+)
+def test_where_git_does_not_answer_an_edited_file_is_not_written(
+    how: Callable[[Path, pytest.MonkeyPatch], str], top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit(top)
+    (top / "pyproject.toml").write_text(LIBRARY["pyproject.toml"] + "\n", "utf-8")  # type: ignore[operator]
+    said = f"devicegen: {HARNESS}, pyproject.toml: {NOT_SAID}: "
+    reason = how(top, monkeypatch)
+    before = state(top)
+
+    done = run("upgrade", top)
+
+    assert (done.code, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(said)
+    assert reason in line
+    assert line.endswith(MEND)
+    assert run("upgrade", top, "--dry-run").stderr == done.stderr
+    assert run("eject", top).code == 2
+    assert state(top) == before
+
+    done = run("upgrade", top, "--allow-dirty")
+
+    assert (done.code, done.stderr) == (0, line.removesuffix(MEND) + "\n")
+    assert upgraded(top)
+    assert b"# ours" in (top / HARNESS).read_bytes()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(how, marks=[pytest.mark.slow] * (how not in UNREAD[:1])) for how in UNREAD],
+)
+def test_where_git_does_not_answer_what_nobody_edited_needs_no_permission(
+    how: Callable[[Path, pytest.MonkeyPatch], str], top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how(top, monkeypatch)
+
+    done = run("upgrade", top)
+
+    assert (done.code, done.stderr) == (0, "")
+    assert upgraded(top)
+    assert run("check", top).code == 0
+
+
+def test_where_git_does_not_answer_init_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_tree(tmp_path, LIBRARY)
+    commit(tmp_path)
+    reason = of_another_owner(tmp_path, monkeypatch)
+
+    done = run("init", tmp_path)
+
+    assert done.code == 0
+    assert done.stderr == f"devicegen: note: pyproject.toml: {NOT_SAID}: {reason}\n"
+
+
+def test_without_a_repository(top: Path) -> None:
+    edit(top)
+    shutil.rmtree(top / ".git")
+
+    done = run("upgrade", top)
+
+    assert (done.code, done.stderr) == (0, "")
+    assert upgraded(top)
+
+
 def test_without_git(top: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     edit(top)
     (tmp_path / "bin").mkdir()
@@ -278,3 +378,62 @@ def test_without_git(top: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
     assert run("upgrade", top).code == 0
     assert upgraded(top)
+
+
+def conflicting(top: Path) -> tuple[str, ...]:
+    """Make the upgrade to ``--memory-limit-mb 512`` a conflict; return its flags."""
+    assert run("upgrade", top).code == 0
+    text = (top / HARNESS).read_text("utf-8")
+    assert text.count("\nMEMORY_LIMIT_MB") == 1
+    (top / HARNESS).write_bytes(
+        text.replace("\nMEMORY_LIMIT_MB", "\nMEMORY_LIMIT_MB: int").encode()
+    )
+    return ("--memory-limit-mb", "512")
+
+
+@pytest.mark.parametrize("where", [".", "..", "/"])
+def test_a_conflict_that_is_given_up(
+    top: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command that is said, which leaves nothing that ``check`` or git would see."""
+    flags = conflicting(top)
+    commit(top)
+    before = {path: data for path, (data, *_) in state(top).items()}
+    monkeypatch.chdir(top / where)
+
+    done = run("upgrade", top, *flags)
+
+    assert done.code == 3, done
+    said = "devicegen: to go back to what was there before: "
+    *_, line = done.stderr.splitlines()
+    assert line.startswith(f"{said}git "), done
+    assert git(top, "status", "--porcelain")
+    subprocess.run(line.removeprefix(said), shell=True, check=True, env=clean_environ())
+    assert {path: data for path, (data, *_) in state(top).items()} == before
+    assert git(top, "status", "--porcelain") == ""
+    assert run("check", top).code == 0
+
+
+def test_a_conflict_that_git_could_not_take_back(top: Path) -> None:
+    flags = conflicting(top)
+
+    assert run("upgrade", top, "--dry-run", *flags).stderr.count("to go back") == 0
+    done = run("upgrade", top, "--allow-dirty", *flags)
+
+    assert done.code == 3, done
+    assert "to go back" not in done.stderr
+
+
+def test_what_a_conflict_has_left_fails_no_check(top: Path) -> None:
+    """After ``git checkout .``, which takes no file away."""
+    flags = conflicting(top)
+    commit(top)
+    assert run("upgrade", top, *flags).code == 3
+    git(top, "checkout", ".")
+    assert run("check", top).code == 0
+
+    left = f".devicegen/{HARNESS}.pending"
+    note = f"note  {left}: left by a conflict that was given up; delete it\n"
+    assert note in run("check", top).stdout
+    assert run("upgrade", top).stdout == f"delete  {left}\n"
+    assert note not in run("check", top).stdout

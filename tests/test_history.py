@@ -24,7 +24,7 @@ from packaging.version import Version
 
 from devicegen.migration_notes import NOTES
 from devicegen.python_code import is_python, says_the_same
-from devicegen.record import Answers, Record
+from devicegen.record import Answers, Record, read_record
 from generator import HARNESS, LIBRARY, RECORD, run
 from kit import write_tree
 from kit.harness import VARIANTS, VERSION, render_harness
@@ -43,7 +43,30 @@ PROJECTS: dict[str, tuple[Answers, str]] = {
     "rocm": (Answers(rocm=True), "tensorflow>=2.8"),
     "without_split": (Answers(split=False), "tensorflow>=2.8"),
     "durations_history": (Answers(durations_history=True), "tensorflow>=2.8"),
+    "strategies": (Answers(strategies=("one_device", "central_storage")), "tensorflow>=2.8"),
+    "aliases": (
+        Answers(marker_aliases=("needs_gpu=run_on:gpu", "with_device=run_on")),
+        "tensorflow>=2.8",
+    ),
+    "without_seeds": (Answers(seeds=False), "tensorflow>=2.8"),
+    "other_names": (Answers(), "tensorflow>=2.8"),
+    "bazel": (Answers(bazel=True), "tensorflow>=2.8"),
 }
+# What takes the usual names, in the project of that variant.
+TAKEN = """
+    import pytest
+
+    def pytest_addoption(parser):
+        parser.addoption("--gpu-simulate")
+
+    def pytest_configure(config):
+        config.addinivalue_line("markers", "run_on: on which database")
+        config.addinivalue_line("markers", "gpu: slow")
+
+    @pytest.fixture
+    def device_scope():
+        return None
+"""
 
 
 @dataclass(frozen=True)
@@ -68,11 +91,13 @@ SETS = [
 ]
 
 
-@pytest.fixture
-def old(version: str, variant: str, tmp_path: Path) -> Old:
+def new_project(top: Path, variant: str) -> None:
+    """Write a project that gets a variant, and run ``init`` there."""
     answers, requirement = PROJECTS[variant]
     config = str(LIBRARY["pyproject.toml"]).replace("tensorflow>=2.8", requirement)
-    write_tree(tmp_path, {**LIBRARY, "pyproject.toml": config})
+    write_tree(top, {**LIBRARY, "pyproject.toml": config})
+    if variant == "other_names":
+        write_tree(top, {"library/plugin.py": TAKEN})
     options: list[str] = []
     if answers.xdist is False:
         options += ["--no-xdist"]
@@ -84,11 +109,35 @@ def old(version: str, variant: str, tmp_path: Path) -> Old:
         options += ["--no-split"]
     if answers.durations_history:
         options += ["--durations-history"]
-    assert run("init", tmp_path, *options).code == 0
+    if answers.seeds is False:
+        options += ["--no-seeds"]
+    if answers.bazel:
+        options += ["--bazel"]
+    options += [f"--strategy={name}" for name in answers.strategies or ()]
+    options += [f"--marker-alias={alias}" for alias in answers.marker_aliases or ()]
+    assert run("init", top, *options).code == 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_projects_get_their_variants(variant: str, tmp_path: Path) -> None:
+    new_project(tmp_path, variant)
+
+    text = (tmp_path / HARNESS).read_text("utf-8")
+    assert text.replace(f"devicegen {NEWEST}", f"devicegen {VERSION}") == render_harness(
+        **VARIANTS[variant]
+    )
+
+
+@pytest.fixture
+def old(version: str, variant: str, tmp_path: Path) -> Old:
+    new_project(tmp_path, variant)
+    answers, _ = PROJECTS[variant]
+    of_today = read_record(tmp_path, NEWEST)
+    assert of_today is not None
     newest = (tmp_path / HARNESS).read_text("utf-8")
     text = (HISTORY / version / variant / "conftest.py.txt").read_text("utf-8")
     text = text.replace(f"devicegen {VERSION}", f"devicegen {version}")
-    record = Record(version, answers, {HARNESS: text}, "pyproject.toml")
+    record = Record(version, answers, {HARNESS: text}, "pyproject.toml", names=of_today.names)
     write_tree(tmp_path, {name: data.encode() for name, data in record.texts().items()})
     write_tree(tmp_path, {HARNESS: text.encode()})
     return Old(tmp_path, newest)

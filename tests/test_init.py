@@ -62,6 +62,10 @@ memory limit        fitted to the card  (half of its free memory for each half; 
 sets a number)
 AMD GPUs            left out  (tensorflow-rocm is not required here; --rocm finds them all \
 the same)
+strategies          distributed  (--strategy adds one_device or central_storage; your own go into \
+the harness, at STRATEGIES)
+seeds               set before each test  (Python's, NumPy's, TensorFlow's; --no-seeds leaves \
+them alone)
 Python              3.9 and newer  (no floor is stated; the harness is made for Python 3.9 and \
 newer)
 
@@ -273,6 +277,66 @@ def test_refusals_are_one_line_and_write_nothing(
 
     assert line.startswith(message.format(top=tmp_path))
     assert state(tmp_path) == before
+
+
+CONFLICT = "<<<<<<< ours\n=======\n>>>>>>> theirs\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        (
+            "pyproject.toml",
+            f'[project]\ndependencies = ["tensorflow"]\n{CONFLICT}',
+            "pyproject.toml:3: not TOML: ",
+        ),
+        ("pyproject.toml", '[project]\ndependencies = "tensorflow"\n', "pyproject.toml:2: depend"),
+        ("setup.cfg", "what\n[options]\n", "setup.cfg:1: not an ini-file; "),
+        ("setup.py", f"import setuptools\n{CONFLICT}", "setup.py:2: not Python: "),
+        ("tox.ini", f"[testenv]\n{CONFLICT}", "tox.ini:2: not an ini-file; "),
+        (
+            "requirements.txt",
+            "tensorflow\n".encode("utf-16"),
+            "requirements.txt:1: not read: a link, larger than 2 MB, or not UTF-8; ",
+        ),
+        (
+            "requirements.txt",
+            "numpy\ntensorflow=>2.8\n",
+            "requirements.txt:2: not a requirement: 'tensorflow=>2.8'; ",
+        ),
+        ("environment.yml", b"dependencies:\n- \xe9\n", "environment.yml:1: not read: "),
+    ],
+)
+def test_a_file_that_cannot_be_read_may_require_tensorflow(
+    tmp_path: Path, name: str, data: str | bytes, said: str
+) -> None:
+    """What is required there is not known, and that is what is said; not that it is not."""
+    write_tree(tmp_path, {"tests/test_a.py": "def test_a(): pass\n"})
+    (tmp_path / name).write_bytes(data.encode() if isinstance(data, str) else data)
+    before = state(tmp_path)
+
+    line = refused(run("init", tmp_path))
+
+    assert line.startswith(said)
+    assert line.endswith(
+        "; what is required there is not known, and nothing else here requires or imports "
+        "TensorFlow; mend that, then run this again"
+    )
+    assert state(tmp_path) == before
+    write_tree(tmp_path, {"tests/test_b.py": "import tensorflow as tf\n"})
+    assert run("init", "--dry-run", "--no-config-edit", tmp_path).code == 0
+
+
+def test_many_files_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    broken = ("setup.cfg", "setup.py", "tox.ini", "requirements.txt", "pyproject.toml")
+    write_tree(tmp_path, {"tests/test_a.py": "", **dict.fromkeys(broken, b"\xff\xfe")})
+
+    line = refused(run("init", tmp_path))
+
+    assert line.startswith("pyproject.toml:1: not read: ")
+    assert "; setup.py:1: not read: " in line
+    assert "; setup.cfg:1: not read: " in line
+    assert "; and 2 more; what is required there is not known" in line
 
 
 def test_a_path_that_is_no_folder(tmp_path: Path) -> None:
@@ -495,6 +559,22 @@ def test_an_ignored_conftest_is_not_overwritten(tmp_path: Path) -> None:
     assert f"note: {HARNESS} is there, and git ignores it, so nothing is added" in done.stderr
     assert "create  conftest.py\n" in done.stdout
     assert (tmp_path / HARNESS).read_bytes() == b"# mine\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "command"),
+    [([], "pytest -n 2 --gpu-simulate 2"), (["--no-xdist"], "pytest --gpu-simulate 2")],
+    ids=str,
+)
+def test_workers_are_tried_where_the_project_has_xdist(
+    tmp_path: Path, args: list[str], command: str
+) -> None:
+    """Two GPUs are of use to two processes only."""
+    top = write_tree(tmp_path, {**LIBRARY, "requirements-dev.txt": "pytest\npytest-xdist\n"})
+
+    done = run("init", top, *args)
+
+    assert done.stdout.endswith(f"Done. Commit these files, then try: {command}\n")
 
 
 # A harness without a record: .devicegen/ was deleted, or an init was killed

@@ -11,9 +11,11 @@ import pytest
 
 from devicegen import __version__
 from devicegen.facts.pytest_config import DEFAULT_NORECURSEDIRS
+from devicegen.facts.tox_environments import NEEDED
 from generator import LIBRARY, run, state
 from kit import write_tree
 
+LACKS = [name for name in NEEDED if not name.startswith("CUDA_")]
 REPOSITORY: dict[str, str | bytes] = {
     **LIBRARY,
     "pyproject.toml": """
@@ -153,9 +155,7 @@ def test_facts_and_decisions_as_json(tmp_path: Path) -> None:
         ("tests/test_masks.py:4", "mask", "test")
     ]
     runners = facts["runners"]
-    assert runners["tox"] == [
-        {"where": "tox.ini:6", "name": "testenv", "lacks": ["PYTEST_GPU_SIMULATE"]}
-    ]
+    assert runners["tox"] == [{"where": "tox.ini:5", "name": "py", "lacks": LACKS}]
     assert {each["where"]: (each["telling"], each["ranks"]) for each in runners["pytest"]} == {
         "Makefile:2": ([], False),
         "tox.ini:6": (["-c other.ini"], False),
@@ -194,6 +194,18 @@ def test_a_refusal_and_a_broken_file_are_facts(
     assert run("inspect", tmp_path).code == 0
 
 
+@pytest.mark.parametrize("own", [{}, {"tests/conftest.py": "import os\n", "conftest.py": ""}])
+def test_what_devicegen_wrote_imports_no_framework(
+    tmp_path: Path, own: dict[str, str | bytes]
+) -> None:
+    """A file of its own, and a block."""
+    write_tree(tmp_path, {**LIBRARY, **own})
+    before = inspected(tmp_path)["facts"]["frameworks"]
+    assert run("init", tmp_path).code == 0
+
+    assert inspected(tmp_path)["facts"]["frameworks"] == before
+
+
 def test_the_page_says_the_same(tmp_path: Path) -> None:
     write_tree(tmp_path, REPOSITORY)
     (tmp_path / "tests/test_link.py").symlink_to("test_link.py")  # a loop
@@ -209,8 +221,20 @@ def test_the_page_says_the_same(tmp_path: Path) -> None:
         "pytest_configure at line 4 is replaced by a later one: it never runs",
         "4 tests look like GPU tests and carry no marker",
         "TestThings::test_on_gpu: ",
-        "testenv (tox.ini:6) passes no PYTEST_GPU_SIMULATE",
+        f"py (tox.ini:5) passes no {', '.join(LACKS)}",
         "harness conftest.py",
     ):
         assert words in flat, done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_markers_that_stand_for_ours(tmp_path: Path) -> None:
+    test = "import pytest\n@pytest.mark.needs_gpu\ndef test_on_gpu(): pass\n"
+    write_tree(tmp_path, {**LIBRARY, "tests/test_library.py": test})
+    page = run("inspect", tmp_path, "--json").stdout
+    assert len(json.loads(page)["facts"]["tests"]["look_like_gpu"]) == 1
+    assert run("init", tmp_path, "--marker-alias=needs_gpu=run_on:gpu").code == 0
+
+    page = run("inspect", tmp_path, "--json").stdout
+
+    assert json.loads(page)["facts"]["tests"]["look_like_gpu"] == []

@@ -137,7 +137,8 @@ def test_another_run_that_is_writing_is_left_alone(tmp_path: Path) -> None:
 
     assert (done.code, done.stdout) == (2, "")
     assert done.stderr == (
-        f"devicegen: {JOURNAL}: another devicegen is writing here; run this again then\n"
+        f"devicegen: {JOURNAL}: another devicegen writes here; nothing was changed, "
+        "run this again\n"
     )
     assert state(top) == before
 

@@ -44,7 +44,7 @@ FORMATTERS = {
     "isort, google": ["isort", "-q", "--profile=google"],
     "autopep8": ["autopep8", "-i", "--max-line-length={length}"],
 }
-TAKE_LONG = {"black, preview", "yapf", "autopep8"}
+TAKE_LONG = {"black", "black, preview", "yapf", "autopep8"}
 LEAVE_IT_ALONE = {"isort", "isort, black", "ruff, isort"}  # they find nothing to do
 
 
@@ -244,3 +244,8 @@ def test_all_else_is_an_edit(one: str, other: str) -> None:
 @pytest.mark.filterwarnings("error")
 def test_an_invalid_escape_is_no_warning_of_ours() -> None:
     assert says_the_same("x = '\\d'\n", 'x = "\\d"\n')
+
+
+def test_line_endings_do_not_count_where_it_is_no_python() -> None:
+    assert says_the_same("def f(\r\n  x\r\n", "def f(\n  x\n")
+    assert not says_the_same("def f(\r\n  x\r\n", "def f(\n x\n")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devicegen.errors import DevicegenError
+from devicegen.harness_names import HarnessNames
 from devicegen.record import (
     Answers,
     Record,
@@ -51,7 +52,16 @@ def refusal(top: Path, record: str | bytes) -> str:
 
 
 def test_reads_what_was_written(tmp_path: Path) -> None:
-    record = Record("0.1", Answers(False, 512, None, True), {HARNESS: "x = 'é'\n"}, "setup.cfg")
+    answers = Answers(
+        xdist=False,
+        memory_limit_mb=512,
+        rocm=True,
+        strategies=("one_device",),
+        marker_aliases=("a=run_on", "b=run_on:gpu"),
+        seeds=False,
+    )
+    names = HarnessNames("marked_scope", plain_prefix="on_")
+    record = Record("0.1", answers, {HARNESS: "x = 'é'\n"}, "setup.cfg", names=names)
     files = record.texts()
 
     write_tree(tmp_path, files)
@@ -104,7 +114,35 @@ def test_a_checkout_or_an_editor_may_change_its_bytes(
             "memory_limit_mb = -1",
             f"answers.memory_limit_mb = -1 is no answer; {REMEDY}",
         ),
+        (
+            "xdist = false",
+            "memory_limit_mb = 1048577",
+            f"answers.memory_limit_mb = 1048577 is no answer; {REMEDY}",
+        ),
         ("xdist = false", "rocm = 1", f"answers.rocm = 1 is no answer; {REMEDY}"),
+        ("xdist = false", "seeds = 1", f"answers.seeds = 1 is no answer; {REMEDY}"),
+        (
+            "xdist = false",
+            'strategies = "one_device"',
+            f"answers.strategies = 'one_device' is no answer; {REMEDY}",
+        ),
+        (
+            "xdist = false",
+            "marker_aliases = [1]",
+            f"answers.marker_aliases = [1] is no answer; {REMEDY}",
+        ),
+        (
+            "[files]",
+            "[names]\nfixture = 'x\"); import os'\n[files]",
+            f"names.fixture = 'x\"); import os' is no name; {REMEDY}",
+        ),
+        (
+            "[files]",
+            "[names]\nfixture = 'def'\n[files]",
+            f"names.fixture = 'def' is no name; {REMEDY}",
+        ),
+        ("[files]", "[names]\nother = 'x'\n[files]", f"names.other = 'x' is no name; {REMEDY}"),
+        ("format = 1", "format = 1\nnames = 2", f"names. = 2 is no name; {REMEDY}"),
         ("xdist = false", 'other = "x"', f"answers.other = 'x' is no answer; {REMEDY}"),
         (
             "[files]",

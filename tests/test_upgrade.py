@@ -80,7 +80,10 @@ def test_answers_are_remembered_changed_and_taken_back(top: Path) -> None:
         table = (top / RECORD).read_text("utf-8").split("[answers]")[1].split("[files]")[0]
         return table.splitlines()[1:-1]
 
-    assert run("upgrade", top, "--no-xdist", "--memory-limit-mb", "512") == RENEWED
+    said = "xdist: not given -> no\nmemory_limit_mb: not given -> 512\n"
+    assert run("upgrade", top, "--no-xdist", "--memory-limit-mb", "512") == Done(
+        0, said + RENEWED.stdout, ""
+    )
     assert answers() == ["xdist = false", "memory_limit_mb = 512"]
     harness = (top / HARNESS).read_text("utf-8")
     assert XDIST_HOOK not in harness
@@ -110,12 +113,46 @@ def test_config_edit_can_be_given_up_and_asked_for(tmp_path: Path) -> None:
 
     assert (
         run("upgrade", tmp_path, "--config-edit").stdout
-        == f"update  pyproject.toml\nupdate  {RECORD}\n"
+        == f"config_edit: no -> yes\nupdate  pyproject.toml\nupdate  {RECORD}\n"
     )
     edited = (tmp_path / "pyproject.toml").read_bytes()
     assert edited != untouched
-    assert run("upgrade", tmp_path, "--no-config-edit").stdout == f"update  {RECORD}\n"
+    assert run("upgrade", tmp_path, "--no-config-edit").stdout == (
+        f"config_edit: yes -> no\nupdate  {RECORD}\n"
+    )
     assert (tmp_path / "pyproject.toml").read_bytes() == edited
+
+
+@pytest.mark.parametrize(
+    ("earlier", "now", "said"),
+    [
+        (
+            ["--strategy=one_device", "--marker-alias=a=run_on", "--marker-alias=b=run_on:gpu"],
+            ["--strategy=central_storage", "--marker-alias=none"],
+            "strategies: one_device -> central_storage\n"
+            "marker_aliases: a=run_on, b=run_on:gpu -> none\n",
+        ),
+        (
+            ["--memory-limit-mb=512", "--xdist"],
+            ["--memory-limit-mb=0", "--xdist", "--rocm"],
+            "memory_limit_mb: 512 -> 0\nrocm: not given -> yes\n",
+        ),
+    ],
+    ids=["lists", "others"],
+)
+def test_an_answer_that_replaces_another_is_said(
+    tmp_path: Path, earlier: list[str], now: list[str], said: str
+) -> None:
+    top = write_tree(tmp_path, LIBRARY)
+    assert run("init", top, *earlier).code == 0
+    before = run("upgrade", top, "--dry-run", *now)
+
+    done = run("upgrade", top, *now)
+
+    assert done.code == 0, done
+    assert done.stdout.startswith(f"{said}update  {HARNESS}\n"), done
+    assert before.stdout == f"{done.stdout}\nDry run: nothing was written.\n"
+    assert run("upgrade", top, *now).stdout == "Nothing to do: the harness is current.\n"
 
 
 def test_marker_lines_that_were_taken_out_come_back(top: Path) -> None:
@@ -211,7 +248,7 @@ def test_root_does_not_take_the_owner_s_files(top: Path) -> None:
     ("old", "new"),
     [
         ("\nimport os\n", "\nimport os  # ours\n"),
-        ("\nimport os\n", "\nimport os\nimport random\n"),
+        ("\nimport os\n", "\nimport os\nimport secrets\n"),
         ("\nimport os\n", "\nos = __import__('os')\n"),
     ],
     ids=["a comment", "an import", "code"],

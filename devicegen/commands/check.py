@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devicegen import __version__
-from devicegen.change import Action
+from devicegen.change import Action, Change
 from devicegen.console import say, warn
 from devicegen.owned_file import Owned
 from devicegen.planning import Plan, make_plan
-from devicegen.record import FOLDER, Answers
+from devicegen.record import FOLDER, Answers, pending_path
 
 OK, NOTE, FAIL = "ok", "note", "FAIL"
 
@@ -100,7 +100,18 @@ def _of_the_registry(plan: Plan) -> Iterator[Finding]:
 
 def _of_the_record(plan: Plan) -> Iterator[Finding]:
     """Yield what is wrong with the record, where that was not said of another file."""
-    written = plan.change_set.written
+    left = [each for each in plan.change_set.written if _is_left_over(each, plan)]
+    for change in left:
+        yield Finding(NOTE, change.path, "left by a conflict that was given up; delete it")
+    written = [change for change in plan.change_set.written if change not in left]
     is_said = plan.record is not None and plan.record.pending
     if written and not is_said and all(change.path.startswith(f"{FOLDER}/") for change in written):
         yield Finding(FAIL, written[-1].path, "out of date; run `devicegen upgrade`")
+
+
+def _is_left_over(change: Change, plan: Plan) -> bool:
+    """Tell whether a text waits for a merge that the record knows nothing of."""
+    is_known = plan.record is not None and any(
+        pending_path(path) == change.path for path in plan.record.pending
+    )
+    return change.action is Action.DELETE and change.path.endswith(".pending") and not is_known

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from devicegen.competing import EARLY, WORDS
+from devicegen import __version__
+from devicegen.competing import EARLY, WORDS, keyword_notes
 from devicegen.console import say
 from devicegen.facts.details import gather_details
 from devicegen.facts.repository import RepoFacts, gather_facts
 from devicegen.facts.runners import Runners
+from devicegen.harness_names import HarnessNames, needed_variables
+from devicegen.leases import held_leases, lease_folder
+from devicegen.record import read_record
 from devicegen.target_pytest import TargetAnswer, ask_collection, ask_mapping, find_python
 
 SHOWN = 10
@@ -23,16 +27,21 @@ def doctor(path: Path, *, python: str | None, workers: int) -> int:
     """
     facts = gather_facts(path)
     interpreter, why = find_python(facts.top, python)
-    answer = ask_collection(interpreter, facts.top)
+    record = read_record(facts.top, __version__)
+    answer = ask_collection(interpreter, facts.top, record)
     runners = gather_details(facts.top, ()).runners
+    needed = needed_variables(record.names if record else HarnessNames())
     say(f"python       {interpreter}  ({why})")
     problems = list(_problems(facts, answer))
     for line in _report(facts, answer):
         say(line)
+    for line in _leases(facts.top):  # before the mapping, which leases for a moment
+        say(f"leases       {line}")
     if _is_active(answer):
         for line in ask_mapping(interpreter, facts.top, workers if answer.xdist else 0):
             say(f"mapping      {line}{f'  (-n {workers})' if answer.xdist else ''}")
-    obstacles = list(_obstacles(facts, runners, answer))
+    obstacles = list(_obstacles(facts, runners, answer, needed))
+    obstacles += keyword_notes(facts.described, record.names if record else HarnessNames())
     for line in obstacles:
         say(f"in the way   {line}")
     for line in problems:
@@ -51,8 +60,11 @@ def _report(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
     if answer.pytest:
         yield f"pytest       {answer.pytest} on Python {answer.python}, rootdir {answer.rootdir}"
         yield f"configured   {answer.inifile or 'no configuration in force'}"
+    ejected = [each.path for each in facts.described if each.ejected]
     for harness in answer.harnesses:
-        yield f"harness      {_shown(facts, harness)}, loaded before options are parsed"
+        shown = _shown(facts, harness)
+        whose = ", the project's own since `devicegen eject`" if shown in ejected else ""
+        yield f"harness      {shown}, loaded before options are parsed{whose}"
     if answer.options:
         names = ", ".join("--" + name.replace("_", "-") for name in answer.options)
         yield f"options      known: {names}"
@@ -61,8 +73,14 @@ def _report(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
         yield f"items        {counts}"
 
 
+def _leases(top: Path) -> list[str]:
+    folder = lease_folder(os.environ, top)
+    held = [str(lease) for lease in held_leases(folder)]
+    return held or [f"no GPU is leased by another run ({folder})"]
+
+
 def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
-    written = [*facts.harnesses, *(each.path for each in facts.described if each.owner == "both")]
+    written = _harnesses(facts)
     if answer.failure:
         yield f"pytest stops (exit code {answer.exit_code}): {answer.failure}"
     if not answer.harnesses and not written:
@@ -84,16 +102,26 @@ def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
         )
 
 
-def _obstacles(facts: RepoFacts, runners: Runners, answer: TargetAnswer) -> Iterator[str]:
+def _harnesses(facts: RepoFacts) -> list[str]:
+    """Return the conftests that hold a harness, also one that was ejected."""
+    return [each.path for each in facts.described if each.owner != "project" or each.ejected]
+
+
+def _obstacles(
+    facts: RepoFacts, runners: Runners, answer: TargetAnswer, needed: Sequence[str]
+) -> Iterator[str]:
+    ejected = [each.path for each in facts.described if each.ejected]
     for setup in facts.device_setups:
+        if setup.where.path in ejected:
+            continue
         if setup.when in EARLY and setup.in_test_run and setup.kind in WORDS:
             yield f"{setup.where}: {WORDS[setup.kind]} (`{setup.source}`)"
     for name in facts.pytest_config.options("-p"):
         if name.startswith("no:"):
             yield f"{facts.pytest_config.path}: addopts hold -p {name}"
     for environment in runners.tox:
-        if environment.lacks:
-            names = ", ".join(environment.lacks)
+        if lacks := environment.lacks(needed):
+            names = ", ".join(lacks)
             yield f"{environment.where}: {environment.name} passes no {names}; add pass_env"
     for command in runners.commands:
         for option in command.telling:

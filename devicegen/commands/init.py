@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from devicegen.apply import apply_changes
+from devicegen.ci_text import ci_text
 from devicegen.console import say, warn
 from devicegen.decisions import NOTHING_ASKED, Asked
-from devicegen.git_state import uncommitted
-from devicegen.planning import make_plan
+from devicegen.git_state import NoAnswer, uncommitted
+from devicegen.planning import Plan, make_plan
 from devicegen.record import Answers
 from devicegen.reporting import (
     print_changes,
@@ -16,6 +17,7 @@ from devicegen.reporting import (
     print_diff,
     print_notes,
     print_refused,
+    print_runner_lines,
 )
 
 
@@ -46,8 +48,12 @@ def init(
         )
         return 2
     updated = [change.path for change in changes.of_the_project if change.before is not None]
-    for name in uncommitted(plan.facts.top, updated, tracked=True):
-        warn(f"note: {name}: has uncommitted changes; what is written there adds to them")
+    try:
+        for name in uncommitted(plan.facts.top, updated, tracked=True):
+            warn(f"note: {name}: has uncommitted changes; what is written there adds to them")
+    except NoAnswer as said:
+        reason = f"git does not say whether there are uncommitted changes: {said}"
+        warn(f"note: {', '.join(updated)}: {reason}")
     if not diff and changes.written:
         print_changes(changes, dry_run=dry_run)
     if not (diff or dry_run):
@@ -55,5 +61,20 @@ def init(
     if not changes.written:
         say("Nothing to do: the harness is here and current.")
     elif not (diff or dry_run):
-        say("\nDone. Commit these files, then try: pytest --gpu-simulate 2")
+        say(f"\nDone. Commit these files, then try: {_first_run(plan)}")
+    if not diff:
+        print_runner_lines(plan)
+    return 0
+
+
+def _first_run(plan: Plan) -> str:
+    """Return a command that works on any machine, with workers where the project has xdist."""
+    workers = " -n 2" if plan.decisions.xdist and plan.facts.xdist else ""
+    return f"pytest{workers} {plan.decisions.names.options[0]} 2"
+
+
+def print_ci_snippet(path: Path, answers: Answers, asked: Asked = NOTHING_ASKED) -> int:
+    """Print a workflow for the repository at ``path``, before or after ``init``; return 0."""
+    plan = make_plan(path, answers, asked)
+    say(ci_text(plan.facts, plan.decisions))
     return 0

@@ -22,12 +22,15 @@ def inspect(path: Path, *, as_json_text: bool) -> int:
     ``DevicegenError`` where ``path`` is no folder.
     """
     facts = gather_facts(path)
-    details = gather_details(facts.top, facts.test_files)
     try:
         plan = make_plan(path, Answers())
-        inspection = Inspection(facts, details, plan.decisions, plan.change_set)
     except DevicegenError as error:
+        details = gather_details(facts.top, facts.test_files)
         inspection = Inspection(facts, details, refusal=str(error))
+    else:
+        marks = plan.decisions.marker_names
+        details = gather_details(facts.top, facts.test_files, marks)
+        inspection = Inspection(facts, details, plan.decisions, plan.change_set)
     if as_json_text:
         say(json.dumps(as_json(inspection), indent=2))
     else:

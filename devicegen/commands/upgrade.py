@@ -12,12 +12,15 @@ from devicegen.migration_notes import notes_since
 from devicegen.planning import Plan, make_plan
 from devicegen.record import Answers
 from devicegen.reporting import (
+    print_changed_answers,
     print_changes,
     print_conflicts,
     print_diff,
     print_notes,
     print_refused,
+    print_runner_lines,
     refuse_uncommitted,
+    way_back,
 )
 
 
@@ -44,16 +47,22 @@ def upgrade(
         return 2
     if refuse_uncommitted(plan.facts.top, changes, allow_dirty=allow_dirty) and writes:
         return 2
+    back = way_back(plan) if writes and changes.conflicts else None
     if diff:
         print_diff(changes)
     elif changes.written:
+        print_changed_answers(plan)
         print_changes(changes, dry_run=dry_run)
     if writes:
         apply_changes(plan.facts.top, changes)
     _print_migration_notes(plan)
     if not changes.written:
         say(_nothing(changes))
+    elif not diff:
+        print_runner_lines(plan)
     print_conflicts(changes)
+    if back:
+        warn(f"to go back to what was there before: {back}")
     return 3 if changes.conflicts else 0
 
 

@@ -18,15 +18,20 @@ from devicegen.facts.source_tree import Location, SourceTree
 MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 WORKER = "PYTEST_XDIST_WORKER"
 RANKS = (
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "HOROVOD_LOCAL_RANK",
-    "LOCAL_RANK",
+    "LOCAL_RANK",  # OMPI_COMM_WORLD_LOCAL_RANK, HOROVOD_LOCAL_RANK and torchrun's have it in them
+    "LOCALRANKID",
     "SLURM_LOCALID",
-    "local_rank",
+    "local_rank",  # horovod.local_rank()
 )
 SPLITS = ("set_logical_device_configuration", "set_virtual_device_configuration")
 # Each of the names above has one of these in it.
-WORDS = (b"VISIBLE_DEVICES", b"device_configuration", b"set_visible_devices", b"memory_growth")
+WORDS = (
+    b"VISIBLE_DEVICES",
+    b"device_configuration",
+    b"set_visible_devices",
+    b"memory_growth",
+    b"visible_device_list",
+)
 Kind = Literal["mask", "switch", "split", "visible", "growth", "map", "rank"]
 When = Literal["import", "start", "test"]
 
@@ -180,6 +185,10 @@ class _Reader:
                 name in MASKS
             ):
                 kind = self._mask(node.value)
+            case ast.Assign(targets=[ast.Attribute(attr="visible_device_list")]):
+                kind, device = "visible", "GPU"  # of a ConfigProto, TensorFlow 1's
+                if any(rank in ast.unparse(node.value) for rank in RANKS):
+                    kind = "rank"
             case ast.Call(func=ast.Attribute(attr=attr)) if attr in (
                 "setdefault",
                 "putenv",

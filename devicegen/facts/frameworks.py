@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from devicegen.facts.conftests import owners_data
 from devicegen.facts.requirement_record import Requirements
 from devicegen.facts.source_tree import Location, SourceTree
-from devicegen.facts.tensorflow_use import TENSORFLOW_DISTRIBUTIONS
+from devicegen.facts.tensorflow_use import TENSORFLOW_DISTRIBUTIONS, is_for_development
 
 # Name, distributions, module.
 FRAMEWORKS = (
@@ -28,7 +29,10 @@ class Framework:
 
 
 def read_frameworks(tree: SourceTree, requirements: Requirements) -> tuple[Framework, ...]:
-    """Return the frameworks that are required or imported, in the order of ``FRAMEWORKS``."""
+    """Return the frameworks that are required or imported, in the order of ``FRAMEWORKS``.
+
+    What devicegen wrote into the repository imports none.
+    """
     imports: dict[str, list[Location]] = {name: [] for name, _, _ in FRAMEWORKS}
     patterns = {
         name: re.compile(rb"^[ \t]*(?:import|from)[ \t]+" + module.encode() + rb"\b", re.MULTILINE)
@@ -39,8 +43,11 @@ def read_frameworks(tree: SourceTree, requirements: Requirements) -> tuple[Frame
         if data is None:
             continue
         for name, _, module in FRAMEWORKS:
-            if b" " + module.encode() in data and (found := patterns[name].search(data)):
-                line = data.count(b"\n", 0, found.start()) + 1
+            if b" " + module.encode() not in data:
+                continue
+            own = owners_data(data)
+            if found := patterns[name].search(own):
+                line = own.count(b"\n", 0, found.start()) + 1
                 imports[name].append(Location(path, line))
     found_ones = []
     for name, distributions, _ in FRAMEWORKS:
@@ -63,3 +70,14 @@ def required_beside(requirements: Requirements) -> tuple[tuple[str, Location], .
         if facts := requirements.named(*distributions):
             found.append((name, facts[0].where))
     return tuple(found)
+
+
+def required_instead(requirements: Requirements) -> tuple[str, Location] | None:
+    """Return the framework that is run on, where TensorFlow is there for development only."""
+    if not all(map(is_for_development, requirements.named(*TENSORFLOW_DISTRIBUTIONS))):
+        return None
+    for name, distributions, _ in FRAMEWORKS[1:3]:
+        for fact in requirements.named(*distributions):
+            if fact.group == "dependencies":
+                return name, fact.where
+    return None

@@ -37,6 +37,10 @@ class IniFile:
         """Return the line of a key."""
         return Location(self.path, line_of(self.text, *_head(section, key)))
 
+    def header(self, section: str) -> Location:
+        """Return the line of a section's header."""
+        return Location(self.path, line_of(self.text, rf"^\[{re.escape(section)}\]"))
+
     def entries(self, section: str, key: str) -> Iterator[tuple[str, Location]]:
         """Yield each line of a value without its comment, and where it is."""
         written = (self.value(section, key) or "").splitlines()
@@ -69,6 +73,17 @@ def read_ini(findings: Findings, path: str) -> IniFile | None:
         # A missing header has a line, lines that do not parse are listed.
         listed: list[tuple[int, str]] = getattr(error, "errors", [])
         line = listed[0][0] if listed else getattr(error, "lineno", 1)
-        findings.problem(Location(path, line), "not an ini-file")
+        findings.broken(Location(path, line), "not an ini-file")
+        return None
+    return IniFile(path, text, parser)
+
+
+def parse_ini(path: str, text: str) -> IniFile | None:
+    """Return ``text`` as the ini-file ``path``, keys as they are spelled; None where broken."""
+    parser = configparser.RawConfigParser(strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    try:
+        parser.read_string(text, path)
+    except configparser.Error:
         return None
     return IniFile(path, text, parser)

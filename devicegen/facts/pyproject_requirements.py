@@ -28,7 +28,7 @@ def read_pyproject(findings: Findings) -> None:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         line = re.search(r"at line (\d+)", str(error))
         where = Location(PYPROJECT, int(line[1]) if line else 1)
-        findings.problem(where, f"not TOML: {error}")
+        findings.broken(where, f"not TOML: {error}")
         return
     _Pyproject(findings, text, content).read()
 
@@ -68,7 +68,7 @@ class _Pyproject:
     def _entries(self, entries: Any, group: str, head: tuple[str, ...]) -> None:
         if not isinstance(entries, list):
             if entries is not None:
-                self.findings.problem(self._where(*head), f"{group} is no list")
+                self.findings.broken(self._where(*head), f"{group} is no list")
             return
         texts = [entry for entry in entries if isinstance(entry, str)]
         lines = lines_of(self.text, head, map(_string, texts))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from devicegen.facts.pytest_commands import pytest_commands
 from devicegen.facts.pytest_config import PytestConfig
 from devicegen.facts.requirement_record import Requirements
-from devicegen.facts.runners import PYTEST_COMMAND, read_runners
+from devicegen.facts.runners import read_runners
 from devicegen.facts.source_tree import Location, SourceTree
-from devicegen.facts.xdist_use import RUNNER_NAMES
 
 TEST_MAIN = re.compile(rb"\b(?:test|absltest|unittest|googletest)\.main\(")
 MENTIONED = re.compile(rb"^[ \t]*(?:import|from)[ \t]+pytest\b", re.MULTILINE)
@@ -30,11 +30,7 @@ def pytest_use(
     for path in tree.files:
         if path.rsplit("/", 1)[-1] == "conftest.py":
             return Location(path, 1)
-        if RUNNER_NAMES.fullmatch(path):
-            for number, line in enumerate((tree.text(path) or "").splitlines(), 1):
-                if PYTEST_COMMAND.search(line) and not line.lstrip().startswith("#"):
-                    return Location(path, number)
-    return None
+    return next((command.where for command in pytest_commands(tree)), None)
 
 
 def other_test_runner(tree: SourceTree, test_files: Iterable[str]) -> str | None:

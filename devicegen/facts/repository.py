@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 
 from devicegen.errors import DevicegenError
+from devicegen.facts.bazel import MAINS, NO_BAZEL, BazelFacts, read_bazel
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
+from devicegen.facts.container_tests import container_tests, other_tests
 from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
 from devicegen.facts.device_setup import DeviceSetup, read_device_setups
-from devicegen.facts.frameworks import Framework, read_frameworks, required_beside
+from devicegen.facts.frameworks import (
+    Framework,
+    read_frameworks,
+    required_beside,
+    required_instead,
+)
 from devicegen.facts.import_path import harms_of_new_conftests
+from devicegen.facts.installation import install_words
 from devicegen.facts.pytest_config import (
     PytestConfig,
     folders_with_config,
@@ -26,12 +34,14 @@ from devicegen.facts.pytest_startup import Layout
 from devicegen.facts.pytest_use import other_test_runner, pytest_use
 from devicegen.facts.requirements import PythonFloor, Requirements, read_requirements
 from devicegen.facts.source_tree import Location, SourceTree
+from devicegen.facts.taken_names import TakenNames, taken_names
 from devicegen.facts.tensorflow_use import (
     TensorFlowVersions,
     rocm_requirements,
     scan_python,
     tensorflow_versions,
 )
+from devicegen.facts.tox_files import ToxFile, read_tox_file
 from devicegen.facts.version_ranges import lowest_admitted
 from devicegen.facts.xdist_use import xdist_mentions
 
@@ -53,8 +63,13 @@ class RepoFacts:
     the oldest pytest asked for. ``device_setups`` is how the project handles devices itself.
     ``other_frameworks`` are sought where TensorFlow is not used, ``beside_tensorflow`` are those
     that are required too, ``other_test_runner`` says in
-    words what runs the tests where no ``pytest_use`` was found.
-    ``problems`` are lines about files that could not be read.
+    words what runs the tests where no ``pytest_use`` was found. ``container_tests`` is where each
+    test file drives containers, where all do; ``other_tests`` are those of other languages, where
+    there are none of Python.
+    ``problems`` are lines about files that could not be read, ``unread`` those of them behind
+    which a requirement may hide; ``tox`` is what the tox
+    configuration lacks; ``installed_by`` are the arguments of ``pip install`` for it and its
+    tests.
     """
 
     top: Path
@@ -76,11 +91,19 @@ class RepoFacts:
     device_setups: tuple[DeviceSetup, ...]
     other_frameworks: tuple[Framework, ...]
     beside_tensorflow: tuple[tuple[str, Location], ...]
+    instead_of_tensorflow: tuple[str, Location] | None
     pytest_use: Location | None
     other_test_runner: str | None
+    container_tests: tuple[Location, ...]
+    other_tests: tuple[tuple[str, Location, int], ...]
     xdist: tuple[Location, ...]
     python_floor: PythonFloor
+    taken: TakenNames
     problems: tuple[str, ...]
+    unread: tuple[str, ...] = ()
+    bazel: BazelFacts = NO_BAZEL
+    tox: ToxFile | None = None
+    installed_by: tuple[str, ...] = ()
 
     @property
     def owned_conftests(self) -> dict[str, Conftest]:
@@ -129,6 +152,7 @@ def gather_facts(path: Path) -> RepoFacts:
         [posixpath.normpath(each) for each in config.options("--ignore")],
     )
     conftests = tuple(each.path for each in described)
+    harnesses = tuple(each.path for each in described if each.owner == "devicegen")
     folders = {above for test in test_files for above in _folders_above(test)}
     versions = tensorflow_versions(requirements)
     use = pytest_use(tree, config, requirements, test_files)
@@ -139,7 +163,7 @@ def gather_facts(path: Path) -> RepoFacts:
         pytest_config=config,
         test_files=test_files,
         conftests=conftests,
-        harnesses=tuple(each.path for each in described if each.owner == "devicegen"),
+        harnesses=harnesses,
         described=described,
         hidden_conftests=_hidden(top, test_files, conftests),
         harness_above=_harness_above(top, test_files),
@@ -153,11 +177,19 @@ def gather_facts(path: Path) -> RepoFacts:
         device_setups=read_device_setups(tree, device_files, test_files),
         other_frameworks=() if versions.where or imports else read_frameworks(tree, requirements),
         beside_tensorflow=required_beside(requirements),
+        instead_of_tensorflow=required_instead(requirements),
         pytest_use=use,
         other_test_runner=None if use else other_test_runner(tree, test_files),
+        container_tests=container_tests(tree, test_files, imports),
+        other_tests=() if test_files else other_tests(tree),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
+        taken=taken_names(tree, config, harnesses),
         problems=_problems(config, requirements.problems),
+        unread=requirements.unread,
+        bazel=read_bazel(tree, _mains_of_ours(tree)),
+        tox=read_tox_file(tree),
+        installed_by=install_words(tree, requirements),
     )
 
 
@@ -224,8 +256,14 @@ def _pytest_floor(config: PytestConfig, requirements: Requirements) -> tuple[int
 
 
 def is_harness(text: str) -> bool:
-    """Tell whether devicegen wrote this conftest, by the line in its docstring that says so."""
+    """Tell whether devicegen wrote this file, by the line in its docstring that says so."""
     return HARNESS_LINE.search(text) is not None
+
+
+def _mains_of_ours(tree: SourceTree) -> Iterator[str]:
+    for path in tree.python_files():
+        if path.split("/")[-1] in MAINS and is_harness(tree.text(path) or ""):
+            yield path
 
 
 def _problems(config: PytestConfig, others: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from devicegen.facts.version_ranges import lowest_admitted
 
 # Longer is no requirement; bounds what a hostile file can make the parsers do.
 MAX_ENTRY = 1000
+NAMES_TENSORFLOW = re.compile(r"tensorflow|tf[-_.]nightly", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,15 @@ class PythonFloor:
 
 @dataclass(frozen=True)
 class Requirements:
-    """Every requirement found, the Python floor, and one line for each thing that was not read."""
+    """Every requirement found, the Python floor, and one line for each thing that was not read.
+
+    ``unread`` are those of the ``problems`` behind which any requirement may hide.
+    """
 
     all: tuple[RequirementFact, ...]
     python: PythonFloor
     problems: tuple[str, ...]
+    unread: tuple[str, ...] = ()
 
     def named(self, *names: str) -> tuple[RequirementFact, ...]:
         """Return the facts about any of ``names``, whatever their spelling (PEP 503)."""
@@ -66,6 +71,7 @@ class Findings:
     facts: list[RequirementFact] = field(default_factory=list)
     floors: list[PythonFloor] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     # Requirements files that metadata or tox name, with the group their lines belong to.
     named_files: list[tuple[str, str, Location]] = field(default_factory=list)
 
@@ -74,12 +80,17 @@ class Findings:
         text = self.tree.text(path)
         if text is None:
             reason = "not read: a link, larger than 2 MB, or not UTF-8"
-            self.problem(Location(path, 1), reason)
+            self.broken(Location(path, 1), reason)
         return text
 
     def problem(self, where: Location, reason: str) -> None:
         """Note in one line what was not understood, and where."""
         self.problems.append(f"{where}: {' '.join(reason.split())}")
+
+    def broken(self, where: Location, reason: str) -> None:
+        """Note a file, or an entry, of which nothing is known now, TensorFlow or not."""
+        self.problem(where, reason)
+        self.unread.append(self.problems[-1])
 
     def add(self, entry: str, group: str, where: Location, marker: str = "") -> None:
         """Note the requirement ``entry`` (PEP 508); one that is none becomes a problem."""
@@ -90,7 +101,8 @@ class Findings:
             stated = str(requirement.marker) if requirement.marker else ""
             needed = str(Marker(marker)) if marker else ""
         except (InvalidRequirement, InvalidMarker, RecursionError):
-            self.problem(where, f"not a requirement: {_shortened(entry)}")
+            note = self.broken if NAMES_TENSORFLOW.search(entry) else self.problem
+            note(where, f"not a requirement: {_shortened(entry)}")
             return
         both = f"({stated}) and ({needed})" if stated and needed else stated or needed
         name = canonicalize_name(requirement.name)

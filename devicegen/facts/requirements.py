@@ -41,4 +41,5 @@ def read_requirements(tree: SourceTree) -> Requirements:
     floor = findings.floors[0] if findings.floors else PythonFloor(None, None)
     # A file can be reached twice; each thing is said once, in the order found.
     facts = tuple(dict.fromkeys(findings.facts))
-    return Requirements(facts, floor, tuple(dict.fromkeys(findings.problems)))
+    problems, unread = (tuple(dict.fromkeys(x)) for x in (findings.problems, findings.unread))
+    return Requirements(facts, floor, problems, unread)

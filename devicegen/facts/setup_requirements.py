@@ -73,9 +73,9 @@ def read_setup_py(findings: Findings) -> None:
         module = ast.parse(text)
         _SetupPy(findings, module).read()
     except SyntaxError as error:
-        findings.problem(Location(SETUP_PY, error.lineno or 1), f"not Python: {error.msg}")
+        findings.broken(Location(SETUP_PY, error.lineno or 1), f"not Python: {error.msg}")
     except (ValueError, RecursionError, MemoryError) as error:
-        findings.problem(Location(SETUP_PY, 1), f"not read: {error or type(error).__name__}")
+        findings.broken(Location(SETUP_PY, 1), f"not read: {error or type(error).__name__}")
 
 
 class _SetupPy:

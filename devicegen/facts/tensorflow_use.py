@@ -12,6 +12,7 @@ from itertools import product
 from packaging.markers import Marker
 from packaging.specifiers import SpecifierSet
 
+from devicegen.facts.conftests import owners_data
 from devicegen.facts.requirement_record import RequirementFact, Requirements
 from devicegen.facts.source_tree import Location, SourceTree
 from devicegen.facts.version_ranges import admits_major, lowest_admitted
@@ -108,7 +109,8 @@ def scan_python(
     """Read each Python file once, as bytes: where TensorFlow is imported, and who names ``words``.
 
     For each file that imports TensorFlow the line of its first import: a text search for lines
-    that begin with ``import tensorflow`` or ``from tensorflow``, so one in a docstring counts too.
+    that begin with ``import tensorflow`` or ``from tensorflow``, so one in a docstring counts too;
+    what devicegen wrote does not.
     """
     imports, naming = [], []
     sought = tuple(words)
@@ -116,11 +118,18 @@ def scan_python(
         data = tree.data(path)
         if data is None:
             continue
-        if (b" tensorflow" in data or b"\ttensorflow" in data) and (found := IMPORT.search(data)):
-            imports.append(Location(path, data.count(b"\n", 0, found.start()) + 1))
+        if b" tensorflow" in data or b"\ttensorflow" in data:
+            own = owners_data(data)
+            if found := IMPORT.search(own):
+                imports.append(Location(path, own.count(b"\n", 0, found.start()) + 1))
         if any(word in data for word in sought):
             naming.append(path)
     return tuple(imports), naming
+
+
+def is_for_development(fact: RequirementFact) -> bool:
+    """Tell whether a requirement is of the tests, documents and the like only."""
+    return _rank(fact) >= 3
 
 
 def _rank(fact: RequirementFact) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from devicegen.facts.conftests import parse
@@ -46,8 +46,10 @@ class TestStyle:
     unreadable: list[str] = field(default_factory=list)
 
 
-def read_test_style(tree: SourceTree, test_files: Iterable[str]) -> TestStyle:
-    """Read every test file; only those with a word about GPUs are parsed for single tests."""
+def read_test_style(
+    tree: SourceTree, test_files: Iterable[str], marks: Sequence[str] = OUR_MARKS
+) -> TestStyle:
+    """Read every test file, as far as the tests go; ``marks`` are the harness's markers."""
     style = TestStyle()
     for path in test_files:
         data = tree.data(path)
@@ -60,13 +62,13 @@ def read_test_style(tree: SourceTree, test_files: Iterable[str]) -> TestStyle:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             style.unreadable.append(path)
             continue
-        _count(style, module, text)
+        _count(style, module, text, marks)
         if CANDIDATE.search(data):
-            style.gpu_like += _gpu_like(path, module, text)
+            style.gpu_like += _gpu_like(path, module, text, marks)
     return style
 
 
-def _count(style: TestStyle, module: ast.Module, text: str) -> None:
+def _count(style: TestStyle, module: ast.Module, text: str, marks: Sequence[str]) -> None:
     for node in module.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             style.functions += node.name.startswith("test")
@@ -78,22 +80,24 @@ def _count(style: TestStyle, module: ast.Module, text: str) -> None:
         re.search(r"\b(test|absltest|unittest|googletest|app)\.(main|run)\(", text)
     )
     style.pytest_imports += "import pytest" in text
-    style.marked += any(f"mark.{name}" in text for name in OUR_MARKS)
+    style.marked += _is_marked(text, marks)
 
 
-def _gpu_like(path: str, module: ast.Module, text: str) -> Iterator[LooksLikeGpu]:
+def _gpu_like(
+    path: str, module: ast.Module, text: str, names: Sequence[str]
+) -> Iterator[LooksLikeGpu]:
     lines = text.splitlines()
-    inherited = _marks(module.body, lines)
+    inherited = _marks(module.body, lines, names)
     for node in module.body:
         if isinstance(node, ast.ClassDef):
-            marks = inherited or _marks(node.body, lines) or _is_marked(_decorators(node, lines))
+            decorators = _decorators(node, lines)
+            marks = inherited or _marks(node.body, lines, names) or _is_marked(decorators, names)
             for inner in node.body:
                 if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and not marks:
-                    yield from _test(
-                        path, inner, lines, f"{node.name}::", _decorators(node, lines)
-                    )
+                    found = _test(path, inner, lines, f"{node.name}::", decorators, names)
+                    yield from found
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not inherited:
-            yield from _test(path, node, lines, "", "")
+            yield from _test(path, node, lines, "", "", names)
 
 
 def _test(
@@ -102,12 +106,13 @@ def _test(
     lines: list[str],
     prefix: str,
     around: str,
+    names: Sequence[str],
 ) -> Iterator[LooksLikeGpu]:
     if not node.name.startswith("test"):
         return
     decorators = _decorators(node, lines)
     body = "\n".join(lines[node.body[0].lineno - 1 : node.end_lineno])
-    if _is_marked(decorators):
+    if _is_marked(decorators, names):
         return
     why = ""
     if found := GPU_WORDS.search(decorators) or GPU_WORDS.search(around):
@@ -127,17 +132,17 @@ def _decorators(node: ast.stmt, lines: list[str]) -> str:
     return "\n".join("\n".join(lines[each.lineno - 1 : each.end_lineno]) for each in decorators)
 
 
-def _is_marked(decorators: str) -> bool:
-    return any(f"mark.{name}" in decorators for name in OUR_MARKS)
+def _is_marked(text: str, names: Sequence[str]) -> bool:
+    return any(f"mark.{name}" in text for name in names)
 
 
-def _marks(body: list[ast.stmt], lines: list[str]) -> bool:
+def _marks(body: list[ast.stmt], lines: list[str], names: Sequence[str]) -> bool:
     """Tell whether a module or class says ``pytestmark`` with a marker of ours."""
     return any(
         isinstance(node, ast.Assign)
         and any(
             isinstance(target, ast.Name) and target.id == "pytestmark" for target in node.targets
         )
-        and _is_marked("\n".join(lines[node.lineno - 1 : node.end_lineno]))
+        and _is_marked("\n".join(lines[node.lineno - 1 : node.end_lineno]), names)
         for node in body
     )

@@ -8,7 +8,7 @@ nothing of devicegen. `devicegen upgrade` renews it, `devicegen check` says if d
     @pytest.mark.no_device_scope                   the test handles devices itself
     (no marker)                                    once, on the CPU
 
-    pytest -m gpu              select by device: cpu, gpu, distributed
+    pytest -m gpu              select: cpu, gpu, distributed
     pytest --gpu-simulate 2    no GPU needed: CPU logical devices stand in for two GPUs
 """
 
@@ -19,11 +19,13 @@ import contextlib
 import copy
 import dataclasses
 import difflib
+import functools
 import inspect
 import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import shlex
 import subprocess
@@ -32,30 +34,35 @@ import tempfile
 import time
 import unittest
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 MARKERS = (
-    "run_on(devices): once per listed device: 'cpu', 'gpu', 'distributed strategy'",
+    "run_on([device, ...]): once per device: 'cpu', 'gpu', 'distributed strategy'",
     "no_device_scope: runs in no device scope; the test handles devices itself",
-    "cpu: runs on the CPU (each such test has this mark, to select with -m)",
-    "gpu: runs on a GPU (each such test has this mark, to select with -m)",
-    "distributed: runs in a strategy (each such test has this mark, to select with -m)",
+    "cpu: set on tests that run on the CPU, to select with -m; write run_on",
+    "gpu: set on tests that run on a GPU, to select with -m; write run_on",
+    "distributed: set on tests in a strategy, to select with -m; write run_on",
 )
-MARKER_NAMES = ("run_on", "no_device_scope")
-DEVICES = {  # what run_on takes, and the device kind that it means
-    "cpu": "cpu",
-    "gpu": "gpu",
-    "distributed": "distributed",
-    "distributed strategy": "distributed",
+# Add a strategy of your own at the top: a name for run_on, and a function that returns
+# it, given TensorFlow and two logical devices. NCCL cannot join two halves of one card.
+STRATEGIES: dict[str, Callable[[Any, tuple[str, ...]], Any]] = {
+    "distributed": lambda tf, devices: tf.distribute.MirroredStrategy(
+        devices, tf.distribute.ReductionToOneDevice()
+    ),
 }
+# What run_on takes, and the device kind that it means: the name in the test's id.
+DEVICES = {name: name for name in ("cpu", "gpu", *STRATEGIES)}
+DEVICES["distributed strategy"] = "distributed"
+MARKER_NAMES = ("run_on", "no_device_scope")
 OPTIONS = {
     "--gpu-simulate": ("N", "run GPU and distributed tests on N simulated GPUs"),
     "--gpu-require": ("N", "fail when fewer than N GPUs can be used"),
     "--gpu-wait": ("S", "seconds to wait for a GPU that another run holds"),
+    "--gpu-strict": ("1", "fail a GPU test that does anything the GPU cannot do"),
     "--workers-per-gpu": ("K", "how many workers may share a GPU"),
 }
 
@@ -85,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if run.controller and not _is_controller(config.option):
         run.masked.undo()  # -n auto came to no workers, as with --pdb
         _take_card(config, config.option)
+    _number(config.option, "gpu_strict", 0)
     for line in MARKERS:
         if line not in config.getini("markers"):
             config.addinivalue_line("markers", line)
@@ -101,29 +109,34 @@ def _number(options: Any, name: str, default: int) -> int:
     if given is None:
         source = f"PYTEST_{name.upper()}"
         given = os.environ.get(source) or str(default)
-    if not given.isdecimal():
-        raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 or more")
+    if not given.isdecimal() or len(given) > 6:
+        raise pytest.UsageError(f"{source}: {given!r} is not a number, 0 to 999999")
     return int(given)
 
 
 # ---- Markers, ids, one item per device ---------------------------------------
 
 KIND: pytest.StashKey[str] = pytest.StashKey()  # of an item: as in DEVICES, or "none"
+PLAIN = ("cpu", "gpu", "distributed")  # for -m
 
 
 def _marks(node: pytest.Item | pytest.Collector) -> list[Any]:
     """Return the closest device markers: function over class over module."""
-    for level in reversed(node.listchain()):
-        marks = [mark for mark in level.own_markers if mark.name in MARKER_NAMES]
-        if marks and isinstance(level, pytest.Class):  # its own over its bases'
-            for cls in level.obj.__mro__:
-                bases = [mark for base in cls.__bases__ for mark in _class_marks(base)]
-                own = [mark for mark in _class_marks(cls) if mark not in bases]
-                if own:
-                    return own
-        if marks:
-            return marks
-    return []
+    marks: list[Any] = []
+    level: Any = node
+    while not marks and level:
+        closest, level = level, level.parent
+        if closest.own_markers:
+            marks = [mark for mark in closest.own_markers if mark.name in MARKER_NAMES]
+    if marks and isinstance(closest, pytest.Class):  # its own over its bases'
+        mro = [cls for cls in closest.obj.__mro__ if "pytestmark" in vars(cls)]
+        for cls, base in zip(mro, [*mro[1:], object]):
+            own, inherited = _class_marks(cls), _class_marks(base)
+            if own[: len(inherited)] == inherited:  # pytest 7.0 copies them
+                own = own[len(inherited) :]
+            if own:
+                return own
+    return marks
 
 
 def _class_marks(cls: type) -> list[Any]:
@@ -132,27 +145,54 @@ def _class_marks(cls: type) -> list[Any]:
     return [getattr(m, "mark", m) for m in marks if m.name in MARKER_NAMES]
 
 
+def _lost(node: Any) -> str:
+    """Return a marker above a decorator that drops it, as absl's do, or ""."""
+    call: Any = getattr(node, "obj", None)
+    if not (hasattr(call, "__wrapped__") or hasattr(call, "place_as")):
+        return ""
+    function: Any = inspect.unwrap(getattr(call, "place_as", call))  # as pytest has it
+    if function is call or not inspect.isfunction(function):
+        return ""
+    scope, above, found = {**function.__globals__, **vars(node.cls or object)}, "", []
+    with contextlib.suppress(OSError):  # there is no source
+        above = inspect.getsource(function).partition("def ")[0]
+    for dotted in re.findall(r"^\s*@\s*([\w.]+)", above, re.MULTILINE):
+        first, _, rest = dotted.partition(".")
+        value = scope.get(first)  # an alias: mine, or theirs.mine
+        value = getattr(value, "__dict__", {}).get(rest) if rest else value
+        found.append(getattr(value, "name", "") if value else dotted.split(".")[-1])
+    found = [name for name in found if name in MARKER_NAMES]
+    return found[0] if len(found) > len(_class_marks(call)) else ""
+
+
 def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
     """Return the device kinds that the marker lists, in order; [] without a marker.
 
     Raises ValueError, with a message for the test's author, where the marker is wrong.
     """
+    lost = _lost(node)
+    if lost:
+        raise ValueError(f"{lost} is lost above another decorator: write it below it")
+    for mark in node.iter_markers():
+        if mark.name in PLAIN and "set_by" not in mark.kwargs:
+            raise ValueError(f"{mark.name} only selects tests: write run_on instead")
     marks = _marks(node)
     if not marks:
         return []
     if len(marks) > 1:
         raise ValueError(f"{marks[0].name} and {marks[1].name} on one test: keep one")
-    args, kwargs = marks[0].args, marks[0].kwargs
-    if marks[0].name == "no_device_scope" and not args and not kwargs:
+    name, args, kwargs = marks[0].name, marks[0].args, marks[0].kwargs
+    if name == "no_device_scope" and not args and not kwargs:
         return ["none"]
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         args = args[0]
-    wrong = [arg for arg in args if not (isinstance(arg, str) and arg in DEVICES)]
-    kinds = [DEVICES[arg] for arg in args if arg not in wrong]
-    if kwargs or marks[0].name == "no_device_scope":
+    devices: dict[str, str] = DEVICES
+    wrong = [arg for arg in args if not (isinstance(arg, str) and arg in devices)]
+    kinds = [devices[arg] for arg in args if arg not in wrong]
+    if kwargs or name == "no_device_scope":
         fault = f"takes no {', '.join(map(repr, kwargs or args))}"
     elif wrong:
-        near = difflib.get_close_matches(str(wrong[0]).lower(), DEVICES, n=1)
+        near = difflib.get_close_matches(str(wrong[0]).lower(), devices, n=1)
         fault = f"unknown device {wrong[0]!r}{f', maybe {near[0]!r}?' if near else ''}"
     elif not kinds:
         fault = "no device is listed"
@@ -160,24 +200,32 @@ def _listed_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
         fault = f"a device is listed twice in {args!r}"
     else:
         return kinds
-    allowed = "'cpu', 'gpu', 'distributed strategy' (short: 'distributed')"
-    raise ValueError(f"{marks[0].name}: {fault}; run_on takes {allowed}")
+    taken = ", ".join(map(repr, DEVICES)) if name != "no_device_scope" else "nothing"
+    raise ValueError(f"{name}: {fault}; it takes {taken}")
 
 
 def _kind(item: pytest.Item) -> str:
     """Return the device kind of an item, as its id says. Raises ValueError as above."""
+    if item.stash.get(KIND, "") == "cpu" and not _marks(item):
+        return "cpu"  # asked again: nothing has been marked since
     kinds = _listed_kinds(item)
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    kind: str = getattr(item, "device_kind", params.get("device_scope", ""))
     if kinds in ([], ["none"]):
         return (kinds or ["cpu"])[0]
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    kind: str = getattr(item, "device_kind", params.get("device_scope", ""))
     if kind not in kinds:  # an item that has no variants; a marker that came too late
-        kind = type(item).__name__
-        raise ValueError(f"run_on cannot act on a {kind} that was collected without it")
+        why = "its own parameter device_scope is in the way: rename that"
+        if not kind:
+            why = f"it came too late for this {type(item).__name__}, as in pytest.param"
+            why += "; mark the function, class or module"
+        raise ValueError(f"{_marks(item)[0].name} cannot act: {why}")
     return kind
 
 
 def _variant_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
+    own = node.iter_markers("parametrize")  # pytest stops at a second device_scope
+    if not _marks(node) or any("device_scope" in str(mark.args[:1]) for mark in own):
+        return []
     try:
         kinds = _listed_kinds(node)
     except ValueError:
@@ -192,17 +240,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("device_scope", kinds, ids=kinds, indirect=True)
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_pycollect_makeitem() -> Generator[None, Any, None]:
-    outcome = yield
-    node = outcome.get_result()
-    if isinstance(node, pytest.Class) and issubclass(node.obj, unittest.TestCase):
-        collect = node.collect  # pytest cannot parametrise the methods of a TestCase
+def pytest_collectstart(collector: Any) -> None:
+    """Multiply the methods of a TestCase, which pytest cannot parametrise."""
+    if not isinstance(collector, pytest.Class) or "collect" in vars(collector):
+        return  # no class, or one that this was called for: pytest 7 does so twice
+    collect = collector.collect
 
-        def variants() -> list[Any]:
-            return [variant for item in collect() for variant in _variants(item)]
+    def variants() -> list[Any]:
+        items = list(collect())  # first: it says what is wrong with the class
+        if issubclass(collector.obj, unittest.TestCase):
+            return [variant for item in items for variant in _variants(item)]
+        return items
 
-        node.collect = variants  # type: ignore[method-assign]
+    collector.collect = variants  # type: ignore[method-assign]
 
 
 def _variants(item: Any) -> Iterator[Any]:
@@ -248,34 +298,40 @@ class _Variant:
             self.name = name
 
 
+@functools.cache  # to make one takes longer than all else here
+def _plain_mark(kind: str) -> Any:
+    plain = kind if kind in ("cpu", "gpu") else "distributed"
+    return getattr(pytest.mark, plain)(set_by="run_on")
+
+
 def pytest_itemcollected(item: Any) -> None:
     try:
         kind = item.stash[KIND] = _kind(item)
     except ValueError:  # pytest_runtest_setup reports the marker
         return
-    if kind != "none":
-        item.add_marker(kind)  # so that `-m gpu` selects
+    if kind != "none":  # so that `-m gpu` selects
+        item.add_marker(_plain_mark(kind))
     assigned = item.config.stash[ASSIGNED]
-    no_gpu = LINUX and not (assigned.card or assigned.late)
+    bare = LINUX and not (assigned.card or assigned.late or "tensorflow" in sys.modules)
     function = getattr(item, "_fixtureinfo", None)
-    unneeded = function and "device_scope" not in function.argnames
-    if kind == "cpu" and no_gpu and unneeded:
-        names = [name for name in item.fixturenames if name != "device_scope"]
-        item.fixturenames = names  # spares a quarter of what an empty test takes
+    if kind == "cpu" and bare and function and "device_scope" not in function.argnames:
+        # Nothing to keep it from. What our fixture takes is a third of an empty test.
+        item.fixturenames = [n for n in item.fixturenames if n != "device_scope"]
 
 
 # ---- The split of a card, scopes, strategies ---------------------------------
 
-STRATEGY: pytest.StashKey[Any] = pytest.StashKey()  # the session's MirroredStrategy
+MADE: pytest.StashKey[dict[str, Any]] = pytest.StashKey()  # strategies, by name
+HOST = "/device:CPU:0"
 
 
 @dataclasses.dataclass(frozen=True)
 class DeviceScope:
     """The scope that a test runs in: what the fixture `device_scope` yields."""
 
-    kind: str  # "cpu", "gpu", "distributed" or "none"
+    kind: str  # "cpu", "gpu", "none" or a name in STRATEGIES, such as "distributed"
     devices: tuple[str, ...]  # logical device names, such as "/device:GPU:0"
-    strategy: Any = None  # the tf.distribute.Strategy that is entered, if distributed
+    strategy: Any = None  # the tf.distribute.Strategy that is entered, if there is one
     simulated: bool = False  # whether CPU logical devices stand in for a GPU's
 
 
@@ -289,6 +345,8 @@ def _split(assigned: Assignment, earlier: list[str]) -> Assignment:
         import tensorflow as tf
     except ImportError as error:
         return dataclasses.replace(assigned, problem=f"no TensorFlow: {error}")
+    _place(HOST)  # what is in no test's scope: imports, fixtures of wider scopes
+    _place_graphs(tf)
     logical_device = tf.config.LogicalDeviceConfiguration
     if assigned.simulated:
         physical = tf.config.list_physical_devices("CPU")
@@ -316,43 +374,61 @@ def _split(assigned: Assignment, earlier: list[str]) -> Assignment:
     return assigned
 
 
+def _place_graphs(tf: Any) -> None:
+    """Keep ops of a tf.Graph off the card where their scope is on the CPU.
+
+    What tf.device says within it goes first. In a `gpu` scope TensorFlow chooses, which
+    takes the first half if it can; a simulated one's name would get into saved models.
+    """
+    made = tf.Graph.__init__
+
+    def device_of(op: Any) -> str:
+        scope = sys.modules["tensorflow.python.eager.context"].context().device_name
+        return op.device or (HOST if (scope or "").endswith(HOST) else "")
+
+    @functools.wraps(made)
+    def make(graph: Any, *args: Any, **kwargs: Any) -> None:
+        made(graph, *args, **kwargs)
+        if not graph.building_function:  # a tf.function's is in its scope
+            graph._add_device_to_stack(device_of)
+
+    tf.Graph.__init__ = make
+
+
 def _logical_devices(kind: str, assigned: Assignment) -> tuple[str, ...]:
     gpu, first = ("CPU", 1) if assigned.simulated else ("GPU", 0)
     halves = (f"/device:{gpu}:{first}", f"/device:{gpu}:{first + 1}")
-    kinds = {"cpu": ("/device:CPU:0",), "gpu": halves[:1], "distributed": halves}
-    return kinds.get(kind, ())
+    return {"none": (), "cpu": (HOST,), "gpu": halves[:1]}.get(kind, halves)
 
 
-def _strategy(item: pytest.Item, tf: Any, devices: tuple[str, ...]) -> Any:
-    stash = item.session.stash
-    if STRATEGY not in stash:  # NCCL, the default, cannot join two halves of one card
-        ops = tf.distribute.ReductionToOneDevice()
-        stash[STRATEGY] = tf.distribute.MirroredStrategy(devices, ops)
-    return stash[STRATEGY]
-
-
-@contextlib.contextmanager
-def _entered(item: pytest.Item) -> Iterator[DeviceScope]:
+def _enter(item: pytest.Item) -> DeviceScope:
+    """Put a test in the scope of its device, which its tear-down leaves."""
     kind, assigned = item.stash[KIND], item.config.stash[ASSIGNED]
     devices = _logical_devices(kind, assigned)
-    tf: Any = sys.modules.get("tensorflow")  # None: there is no device but the CPU here
-    strategy: Any = None
-    scope: Any = contextlib.nullcontext()
+    tf: Any = sys.modules.get("tensorflow")
     if tf and assigned.card and devices and not assigned.simulated:
         _start_runtime(item, tf)
-    if kind in ("gpu", "distributed"):
+    if kind not in ("cpu", "none"):
         found = [device.name for device in tf.config.list_logical_devices()]
         if not set(devices) <= set(found):
             lost = f"needs {', '.join(devices)}, but TensorFlow has {', '.join(found)}"
-            pytest.fail(f"{item.nodeid} {lost}: was it split anew?", pytrace=False)
-    if kind == "distributed":
-        strategy = _strategy(item, tf, devices)
-        scope = _strategy_scope(tf, strategy)
-    elif devices and tf and (assigned.card or tf.config.list_physical_devices("GPU")):
-        scope = tf.device(devices[0])  # starts the runtime: not where all is on the CPU
-    with scope:
-        item.stash[SCOPED] = True
-        yield DeviceScope(kind, devices, strategy, assigned.simulated)
+            why = "was it split anew?"
+            pytest.fail(f"{item.nodeid} {lost}: {why}", pytrace=False)
+    place = "" if kind in ("none", *STRATEGIES) else devices[0]  # a strategy places
+    if not assigned.card and not (tf and tf.config.list_physical_devices("GPU")):
+        place = ""  # all is on the CPU
+    _isolate(item, place)
+    strategy: Any = None
+    if kind in STRATEGIES:
+        made = item.session.stash.setdefault(MADE, {})
+        strategy = made[kind] = made.get(kind) or STRATEGIES[kind](tf, devices)
+        scope = contextlib.ExitStack()
+        scope.enter_context(_strategy_scope(tf, strategy))
+        item.addfinalizer(scope.close)
+    elif kind == "gpu" and _number(item.config.option, "gpu_strict", 0):
+        tf.config.set_soft_device_placement(False)
+    item.stash[SCOPED] = True
+    return DeviceScope(kind, devices, strategy, assigned.simulated)
 
 
 def _start_runtime(item: pytest.Item, tf: Any) -> None:
@@ -360,7 +436,7 @@ def _start_runtime(item: pytest.Item, tf: Any) -> None:
     why = ""
     try:
         tf.config.list_logical_devices()
-    except Exception as error:  # whatever CUDA says, and TensorFlow makes of it
+    except (RuntimeError, ValueError, tf.errors.OpError) as error:
         why = " ".join(str(error).split())[:200]
     if why:
         _hand_in_card(item.config, why)
@@ -384,58 +460,184 @@ def _strategy_scope(tf: Any, strategy: Any, checked: bool = False) -> Iterator[N
         pytest.fail(f"{dropped}: what came after it ran undistributed", pytrace=False)
 
 
-def _distributed(session: pytest.Session, call: Any) -> Any:
-    """Return a test's function within the strategy, which set-up may have dropped."""
-    if inspect.iscoroutinefunction(call):
-        return call
-    tf, strategy = sys.modules["tensorflow"], session.stash[STRATEGY]
-    return _strategy_scope(tf, strategy, checked=True)(call)
+def _distributed(item: pytest.Item, call: Any) -> Any:
+    """Return a test's function within its strategy, which set-up may have dropped."""
+    strategy = item.session.stash[MADE][item.stash[KIND]]
+    within = _strategy_scope(sys.modules["tensorflow"], strategy, checked=True)
+    if not inspect.iscoroutinefunction(call):
+        return within(call)
+
+    @functools.wraps(call)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        with within:
+            return await call(*args, **kwargs)
+
+    return awaited
 
 
 # ---- The run of a test -------------------------------------------------------
 
 SCOPED: pytest.StashKey[bool] = pytest.StashKey()  # whether an item got its scope
+RUNNING: list[pytest.Item] = []  # the one that is set up or runs
+UNDER_STRATEGY = r"^$|(?i:strategy|merge_call|all_reduce)"  # what TensorFlow says
+EXPLANATION = """\
+This test runs in a tf.distribute strategy. The models, variables and optimizers that it
+uses have to be made there: in the test or in a fixture of function scope. It cannot be
+in a strategy of its own too: use device_scope.strategy, or mark it no_device_scope."""
 
 
 @pytest.fixture(autouse=True)
-def device_scope(request: pytest.FixtureRequest) -> Iterator[DeviceScope]:
+def device_scope() -> DeviceScope:
     """Run the test in the scope of its device."""
-    with _entered(request.node) as scope:
-        yield scope
+    return _enter(RUNNING[0])  # to ask for `request` costs each test, on each worker
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    RUNNING[:] = [item]
     item.stash[SCOPED] = False
-    item.stash[KIND] = problem = ""
-    assigned = item.config.stash[ASSIGNED]
+    _seed()
     try:
-        item.stash[KIND] = _kind(item)
+        kind, problem = _kind(item), ""
     except ValueError as error:
-        problem = str(error)
-    if item.stash[KIND] in ("gpu", "distributed"):
+        kind, problem = "", str(error)
+    item.stash[KIND] = kind
+    needs_gpu = kind not in ("", "cpu", "none")
+    if needs_gpu:
+        assigned = item.config.stash[ASSIGNED]
         problem = assigned.problem
         if not assigned.card and not problem:
             pytest.skip(assigned.reason)
     if problem:
-        pytest.fail(f"{item.nodeid}: {problem}", pytrace=False)
+        pytest.fail(f"{problem} ({item.nodeid})", pytrace=False)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: Any) -> None:
+    kind, scoped = item.stash[KIND], item.stash[SCOPED]
+    if scoped and kind in STRATEGIES:
+        call = item.obj
+        item.obj = _distributed(item, call)
+        item.addfinalizer(lambda: setattr(item, "obj", call))
+    elif not scoped and kind in ("cpu", "none"):  # it has no fixture, or was spared it
+        _enter(item) if "tensorflow" in sys.modules else _isolate(item, "")
+    elif not scoped:
+        hidden = f"another fixture device_scope hides the one in {__file__}"
+        pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)
+
+
+def pytest_runtest_makereport(item: Any, call: Any) -> pytest.TestReport | None:
+    """Report what TensorFlow says about strategies with an explanation."""
+    if not call.excinfo or item.stash.get(KIND, "") not in STRATEGIES:
+        return None
+    if not re.search(UNDER_STRATEGY, str(call.excinfo.value)):
+        return None
+    report = pytest.TestReport.from_item_and_call(item, call)
+    report.sections.append(("device scope", EXPLANATION))
+    return report
+
+
+# ---- Isolation: what a test changes does not reach the next ------------------
+
+SEED = 0
+SEEDERS = (
+    "numpy.random.seed",
+    "tensorflow.random.set_seed",
+    "keras.utils.set_random_seed",
+    "tf_keras.utils.set_random_seed",
+)
+POLICY = ("_global_policy", "set_global_policy", None)  # of Keras 2
+TRACKER = "keras.src.backend.common.global_state.GLOBAL_STATE_TRACKER"  # of Keras 3
+CONFIG = "tensorflow.config"
+SETTINGS = (  # where a setting is, what reads it, what sets it, its value at first
+    (CONFIG, "functions_run_eagerly", "run_functions_eagerly", False),
+    (CONFIG, "get_soft_device_placement", "set_soft_device_placement", True),
+    ("keras.backend", "floatx", "set_floatx", "float32"),
+    ("tf_keras.backend", "floatx", "set_floatx", "float32"),
+    ("keras.mixed_precision.policy", *POLICY),
+    ("keras.src.mixed_precision.policy", *POLICY),
+    ("tf_keras.src.mixed_precision.policy", *POLICY),
+    (TRACKER, "dtype_policy", "", None),
+)
+
+
+def _find(path: str) -> Any:
+    """Return what a dotted path names, None where that is not imported or not there."""
+    found: Any = sys.modules.get(path.partition(".")[0])
+    for name in path.split(".")[1:]:
+        found = getattr(found, name, None)
+    return found
+
+
+def _values() -> list[Any]:
+    if "tensorflow" not in sys.modules:
+        return [row[-1] for row in SETTINGS]
+    found = [_find(f"{path}.{reader}") for path, reader, _, _ in SETTINGS]
+    values = [value() if callable(value) else value for value in found]
+    return [row[-1] if value is None else value for row, value in zip(SETTINGS, values)]
+
+
+def _seed() -> None:
+    """Let a test draw the same numbers alone, in any order, on any worker."""
+    random.seed(SEED)
+    if "numpy" in sys.modules:  # else there is no TensorFlow either
+        for path in SEEDERS:
+            (_find(path) or int)(SEED)
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item: Any) -> Generator[None, None, None]:
-    if item.stash[SCOPED] and item.stash[KIND] == "distributed":
-        call = item.obj
-        item.obj = _distributed(item.session, call)
-        yield
-        item.obj = call
-    elif item.stash[SCOPED]:
-        yield
-    elif item.stash[KIND] in ("cpu", "none"):  # it has no fixture, or was spared ours
-        with _entered(item):
-            yield
-    else:
-        hidden = f"another fixture device_scope hides the one in {__file__}"
-        pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)
+def pytest_fixture_setup(fixturedef: Any) -> Generator[None, None, None]:
+    yield
+    if fixturedef.scope != "function":  # what comes next draws as if it had been there
+        _seed()
+
+
+def _place(device: Any) -> Any:
+    """Put eager ops on a device, by name or spec, "" for none; return the spec before.
+
+    As tf.device does, which starts TensorFlow's runtime; no public function does not.
+    Nothing is done, and None returned, where TensorFlow is not imported.
+    """
+    eager: Any = sys.modules.get("tensorflow.python.eager.context")
+    if not eager:
+        return None
+    context, new = eager.context(), device
+    if isinstance(device, str):
+        new = f"/job:localhost/replica:0/task:0{device}" if device else ""
+        new = sys.modules["tensorflow"].DeviceSpec.from_string(new)
+    before = context.device_spec
+    context._set_device(new.to_string(), new)
+    return before
+
+
+def _has_strategy() -> bool:
+    return bool((_find("tensorflow.distribute.has_strategy") or bool)())
+
+
+def _isolate(item: pytest.Item, device: str) -> None:
+    """Put a test on its device; let its tear-down undo what the test leaves behind."""
+    values, before = _values(), _place(device)
+    held = _has_strategy()  # by a fixture of a wider scope
+
+    def undo() -> None:
+        if "tensorflow" not in sys.modules:
+            return
+        left = []
+        for (path, reader, setter, _), now, value in zip(SETTINGS, _values(), values):
+            if now != value:
+                put = _find(f"{path}.{setter}")
+                put(value) if put else setattr(_find(path), reader, value)
+        now = _place(before or "")  # what is imported by now may not have been before
+        _, _, place = now.to_string().rpartition("/task:0") if now else ("", "", device)
+        if place != device:
+            left.append("tf.device")
+        if _has_strategy() and not held:
+            _find("tensorflow.compat.v1.reset_default_graph")()
+            left.append("a strategy's scope")
+        if left:
+            pytest.fail(f"{item.nodeid} left open: {', '.join(left)}", pytrace=False)
+
+    item.addfinalizer(undo)
 
 
 # ---- The GPUs of this machine ------------------------------------------------
@@ -750,6 +952,49 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         item.user_properties += [("device", kind), ("gpu", card)]  # in JUnit's file too
 
 
+# ---- Ranks: one pytest each, under mpirun, horovodrun, torchrun, srun --------
+
+# In which variables a launcher tells a process its rank on this machine, and of how
+# many: Open MPI; MPICH and Intel MPI; MVAPICH2; HPE PALS and Slurm's plugin for it;
+# Horovod; torchrun; Slurm, which lists them. Slurm's batch script is rank 0 of 1.
+# https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-var.html
+# https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
+# https://slurm.schedmd.com/srun.html, horovod/runner/gloo_run.py in horovod/horovod
+RANKS = {
+    "OMPI_COMM_WORLD_LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALRANKID": "MPI_LOCALNRANKS",
+    "MV2_COMM_WORLD_LOCAL_RANK": "MV2_COMM_WORLD_LOCAL_SIZE",
+    "PMI_LOCAL_RANK": "PMI_LOCAL_SIZE",
+    "HOROVOD_LOCAL_RANK": "HOROVOD_LOCAL_SIZE",
+    "LOCAL_RANK": "LOCAL_WORLD_SIZE",
+    "SLURM_LOCALID": "SLURM_GTIDS",
+}
+
+
+def _of_rank(run: Run, cards: list[Card], source: str) -> tuple[list[Card], str]:
+    """Return this rank's share of the cards, and their source with the reason.
+
+    Its first is the card of its rank, modulo; xdist's workers get the others, if any.
+    Where ranks outnumber the cards of a machine none has one: in a test that all take
+    part in, those with a card would wait for the rest. A mask may be each rank's own.
+    """
+    for name, number in RANKS.items() if cards and not run.simulate else ():
+        rank, ranks = os.environ.get(name, ""), os.environ.get(number, "")
+        if number == "SLURM_GTIDS":
+            ranks = str(len(ranks.split(",")))
+        if rank.isdecimal():
+            of = max(int(rank) + 1, int(ranks) if ranks.isdecimal() else 0)
+            if of > 1:
+                mine = cards[int(rank) % len(cards) :: of]
+                if of > len(cards):
+                    run.crowded, run.patience = True, 0  # a lease may be another rank's
+                    mine = mine if any(mask in run.caller for mask in MASKS) else []
+                said = f"rank {rank} of {of} ({name}) has {len(mine)} of {len(cards)}"
+                few = "" if mine else ", too few for all"
+                return mine, f"{said} GPUs{few}; {source}"
+    return cards, source
+
+
 # ---- Which process gets which card -------------------------------------------
 
 LINUX = sys.platform.startswith("linux")  # which alone has masks
@@ -801,8 +1046,8 @@ class Run:
         # A remote worker does not wait: another one of this run may have the card.
         self.patience = 0 if self.remote else _number(options, "gpu_wait", 600)
         self.workers_per_gpu = max(1, _number(options, "workers_per_gpu", 1))
-        only_cpu = re.fullmatch(r"\s*cpu(\s+and\s(?!.*\bor\b).*)?", options.markexpr)
-        self.needs_none = bool(only_cpu) and not self.require
+        only_cpu = r"\s*cpu(\s+and\s(?!.*\bor\b).*)?"
+        self.needs_none = not self.require and re.fullmatch(only_cpu, options.markexpr)
         self.caller = dict(os.environ)  # the environment, with the caller's own mask
         if CALLERS_MASK in os.environ:
             for name in MASKS:
@@ -812,13 +1057,14 @@ class Run:
         self.masked = pytest.MonkeyPatch()  # what this run changes in the environment
         self.passed_over: dict[str, str] = {}
         self.found: tuple[list[Card], str] | None = None
+        self.crowded = False  # whether ranks outnumber cards: see _of_rank()
         if self.simulate and self.require:
             raise pytest.UsageError("--gpu-require wants real GPUs, not --gpu-simulate")
 
     def find(self) -> tuple[list[Card], str]:
         """Return the cards of this run and their source; ask the machine once."""
         if self.found is None:
-            cards, source = _find_cards(self.simulate, self.caller)
+            cards, source = _of_rank(self, *_find_cards(self.simulate, self.caller))
             _, runs = _lease_folder()
             if cards and not self.simulate and runs:
                 source += f"; LEASES HOLD ONLY AMONG RUNS {runs}"
@@ -859,7 +1105,9 @@ class Run:
             limit = ((card.free_mb or 0) // sharers - RESERVED_MB) // 2
             limit = MEMORY_LIMIT_MB or max(LEAST_MB, limit)
             given.append(Assignment(card.name, card.key, limit, bool(self.simulate)))
-        none = Assignment(reason=f"needs a GPU: {reason}")
+        reason = f"needs a GPU: {reason}"
+        problem = reason if self.crowded and not leased else ""
+        none = Assignment(reason=reason, problem=problem)
         given += [none] * (workers - len(given))
         return [dataclasses.replace(one, owner=os.getpid()) for one in given]
 
@@ -1084,9 +1332,10 @@ class DeviceScheduling:
     def tests_finished(self) -> bool:
         if not self.collection_is_completed or self.robbed:
             return False
+        if any(len(queue) > 1 for queue in self.queues.values()):
+            return False
         # What is left when nobody can run it is reported: see not_run().
-        left = any(self.left) and (self.coming or self._live())
-        return not (left or any(queue[1:] for queue in self.queues.values()))
+        return not (any(self.left) and (self.coming or self._live()))
 
     @property
     def has_pending(self) -> bool:
@@ -1170,7 +1419,8 @@ class DeviceScheduling:
             key = keys.get(self.config.option.dist, (kind == "cpu", path))
             places.setdefault(key, len(places) if self.whole else kind == "cpu")
             self.keys.append(key)
-            self.ranks.append(KINDS.index(kind))
+            # Any strategy is as the one that is always there.
+            self.ranks.append(KINDS.index(kind) if kind in KINDS else 0)
         items = sorted(range(len(self.ids)), key=lambda item: places[self.keys[item]])
         self._put_back(list(itertools.chain(*self._in_order(self._split(items)))))
 
@@ -1320,7 +1570,8 @@ def pytest_devices_node_collection_finished(node: Any, ids: list[str]) -> None:
 
 def _guess(nodeid: str) -> list[str]:
     """Return a label for an id without one: a wrong one costs time, no more."""
-    device = re.search(r"\[(gpu|distributed)[]-]", nodeid)
+    names = "|".join(map(re.escape, ("gpu", *STRATEGIES)))
+    device = re.search(rf"\[({names})[]-]", nodeid)
     return [device[1] if device else "cpu", "", nodeid.rpartition("@")[2]]
 
 
@@ -1402,25 +1653,25 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Count tests by device and worker, and the skips for want of a GPU."""
-    ran: set[tuple[str, str, str]] = set()
+    ran: dict[str, set[str]] = collections.defaultdict(set)  # what and where -> ids
     wanting = 0
     own_checks: set[str] = set()  # skipped themselves where there was no GPU
     for category in ("passed", "failed", "error", "xfailed", "xpassed", "skipped"):
         for report in terminalreporter.stats.get(category, []):
             said = dict(reversed(getattr(report, "user_properties", [])))
             node = getattr(report, "node", None)  # xdist's
-            why = str(report.longrepr).partition("Skipped: ")[2]  # without the path
             if "device" not in said:
                 continue  # a module, a crash, a wrong marker
             if category != "skipped":
                 who = node.gateway.id if node else "this process"
-                ran.add((said["device"], who, report.nodeid))
-            elif said["gpu"] == "none" and said["device"] in ("gpu", "distributed"):
+                ran[f"{said['device']} on {who}"].add(report.nodeid)
+            elif said["gpu"] == "none" and said["device"] in ("gpu", *STRATEGIES):
                 wanting += 1
-            elif said["gpu"] == "none" and re.search("(?i)gpu|cuda", why):
-                own_checks.add(report.nodeid)
-    counts = collections.Counter(f"{device} on {who}" for device, who, _ in ran)
-    lines = [f"{what}: {n}" for what, n in sorted(counts.items())]
+            elif said["gpu"] == "none":
+                why = str(report.longrepr).partition("Skipped: ")[2]  # without the path
+                if re.search("(?i)gpu|cuda", why):
+                    own_checks.add(report.nodeid)
+    lines = [f"{what}: {len(ids)}" for what, ids in sorted(ran.items())]
     if wanting:
         lines.append(f"skipped for want of a GPU: {wanting}")
     run = config.stash[RUN]

@@ -3,7 +3,8 @@
     python tests/benchmarks/overhead.py [--rounds 3] [--tests 10000] [--tensorflow]
 
 CPU seconds of all processes, because those of a clock on the wall depend on what else runs. Of
-each the least of the rounds counts. With ``--tensorflow``: microseconds a test in its scope.
+each the least of the rounds counts, so not the first, in which Python compiles all. With
+``--tensorflow``: microseconds a test in its scope.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def cpu_seconds(python: Path, folder: Path, *args: str) -> float:
     """Return user and system time of a run of pytest and its workers."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args]
-    environ = clean_environ({"PATH": str(folder / "nothing")})
+    changes = {"PATH": str(folder / "nothing"), "PYTHONDONTWRITEBYTECODE": ""}
+    environ = clean_environ(changes)
     done = subprocess.run(
         command, cwd=folder, env=environ, check=False, capture_output=True, text=True
     )
@@ -42,14 +44,14 @@ def least_seconds(
 ) -> dict[str, float]:
     """Return name -> seconds; a way is the text of a conftest, or "", and arguments."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
+    files = {f"test_{n}.py": tests for n in range(count // TESTS_A_FILE)}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        files = {f"test_{n}.py": tests for n in range(count // TESTS_A_FILE)}
-        write_tree(folder, {"pytest.ini": "[pytest]\n", **files})
+        for way, (conftest, _) in ways.items():  # each keeps its own bytecode
+            tree = {"pytest.ini": "[pytest]\n", **files, "conftest.py": conftest}
+            write_tree(Path(name, way), tree)
         for _ in range(rounds):
-            for way, (conftest, args) in ways.items():
-                (folder / "conftest.py").write_text(conftest, "utf-8")
-                seconds[way].append(cpu_seconds(python, folder, *args))
+            for way, (_, args) in ways.items():
+                seconds[way].append(cpu_seconds(python, Path(name, way), *args))
     return {way: min(each) for way, each in seconds.items()}
 
 

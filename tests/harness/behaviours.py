@@ -162,10 +162,21 @@ MARKED = {
 
         class TestInherits(Base): pass
 
+        @pytest.mark.filterwarnings("default")
+        class TestInheritsToo(Base): pass
+
         @pytest.mark.run_on(["cpu"])
         class TestOverrides(Base): pass
 
         class TestGrandchild(TestOverrides): pass
+
+        on_gpu = pytest.mark.run_on(["gpu"])
+
+        @on_gpu
+        class Other: pass
+
+        @on_gpu
+        class TestAsOneBase(TestOverrides, Other): pass
     """,
     "test_cases.py": """
         import unittest
@@ -214,8 +225,10 @@ IDS = {
     ],
     "test_inheritance.py": [
         "TestInherits::test_it[gpu]",
+        "TestInheritsToo::test_it[gpu]",
         "TestOverrides::test_it[cpu]",
         "TestGrandchild::test_it[cpu]",
+        "TestAsOneBase::test_it[gpu]",
     ],
     "test_cases.py": [
         "Cases::test_marked[cpu]",
@@ -258,6 +271,14 @@ WRONG = {
         @pytest.mark.no_device_scope("cpu")
         def test_free_with_argument(): pass
 
+        @pytest.mark.gpu
+        def test_plain(): pass
+
+        @pytest.mark.gpu
+        class TestPlain:
+            @run_on(["cpu"])
+            def test_it(self): pass
+
         @run_on(["cpu"])
         def test_right(): pass
     """,
@@ -280,7 +301,16 @@ GIVEN = {  # what the message must say was given
     "test_wrong.py::test_number": "3",
     "test_wrong.py::test_both": "no_device_scope",
     "test_wrong.py::test_free_with_argument": "cpu",
+    "test_wrong.py::test_plain": "gpu only selects",
+    "test_wrong.py::TestPlain::test_it": "gpu only selects",
     "test_wrong_case.py::Case::test_typo": "cuda",
+}
+
+OTHERWISE = {  # what is allowed where not all of run_on's devices are
+    "test_wrong.py::test_both": "keep one",
+    "test_wrong.py::test_free_with_argument": "nothing",
+    "test_wrong.py::test_plain": "run_on",
+    "test_wrong.py::TestPlain::test_it": "run_on",
 }
 
 
@@ -314,6 +344,23 @@ def class_markers_are_inherited(harness: str, python: Path) -> None:
     run = marked_run(harness, python)
 
     assert ids_of(run, "test_inheritance.py") == IDS["test_inheritance.py"], run
+
+
+def a_class_that_pytest_refuses_is_one_error(harness: str, python: Path) -> None:
+    """By name, as without the harness; the other tests run."""
+    tests = """
+        import pytest
+
+        class TestRefused:
+            pytestmark = (pytest.mark.slow,)
+            def test_it(self): pass
+
+        def test_other(): pass
+    """
+    args = ("--continue-on-collection-errors",)
+    run = run_harness(harness, python, {"test_it.py": tests}, *args, exit_codes=(1, 3))
+
+    assert run.outcomes.get("test_it.py::test_other") == "passed", run
 
 
 def test_cases_have_an_item_per_device(harness: str, python: Path) -> None:
@@ -351,6 +398,9 @@ def ids_are_the_same_with_a_gpu(harness: str, python: Path) -> None:
     )
 
     assert run.collected == ALL_IDS, run
+    names = "test_cases.py::Cases::test_marked[gpu]", "test_cases.py::Cases"
+    both = run_harness(harness, python, MARKED, "--collect-only", *names, exit_codes=(0, 2))
+    assert both.pytest.returncode == 0, both  # pytest 7 collects the class twice
 
 
 def plain_marks_select(harness: str, python: Path) -> None:
@@ -381,8 +431,18 @@ def wrong_markers_are_errors(harness: str, python: Path) -> None:
     for nodeid, given in GIVEN.items():
         assert nodeid in run.pytest.text(nodeid), (nodeid, str(run))
         assert given in run.pytest.text(nodeid).replace(nodeid, ""), (nodeid, str(run))
-        if nodeid != "test_wrong.py::test_both":
-            assert "distributed" in run.pytest.text(nodeid), (nodeid, str(run))
+        allowed = OTHERWISE.get(nodeid, "distributed")
+        assert allowed in run.pytest.text(nodeid), (nodeid, str(run))
+
+
+def wrong_markers_are_errors_with_workers_too(harness: str, python: Path) -> None:
+    """The same outcomes and the same words; a collection error would differ."""
+    alone = wrong_run(harness, python)
+    run = run_harness(harness, python, WRONG, "-n2")
+
+    assert run.outcomes == alone.outcomes, run
+    for nodeid in GIVEN:
+        assert alone.pytest.text(nodeid) in run.pytest.text(nodeid), (nodeid, str(run))
 
 
 # ---- Processes, masks, cards -----------------------------------------------------------------
@@ -627,7 +687,8 @@ def halves_of_a_real_card_are_asked_for(harness: str, python: Path) -> None:
     asked = [entry["name"] for entry in run.diary if entry["event"] == "device"]
 
     assert run.pytest.counts == {"passed": 3}, run
-    assert asked == ["/device:CPU:0", "/device:GPU:0"], run
+    between = "/device:CPU:0"
+    assert asked == [between, "/device:CPU:0", between, "/device:GPU:0", between, "", between], run
     strategy = run.noted("strategy")[None]
     assert strategy["devices"] == ["/device:GPU:0", "/device:GPU:1"], run
     assert strategy["ops"] == "ReductionToOneDevice", run
@@ -688,6 +749,26 @@ def a_harness_without_xdist_says_so(harness: str, python: Path) -> None:
     assert "xdist" in run.pytest.stderr, run
 
 
+def a_harness_without_split_says_so(harness: str, python: Path) -> None:
+    """A whole card is one device: enough for a GPU test, an error for one with a strategy."""
+    files = {
+        **FAKE_TENSORFLOW,
+        "test_whole.py": """
+            import pytest
+
+            @pytest.mark.run_on(["gpu", "distributed"])
+            def test_it(): pass
+        """,
+    }
+    run = run_harness(harness, python, files, smi=cards(1))
+    text = run.pytest.text("test_whole.py::test_it[distributed]")
+
+    assert run.outcomes["test_whole.py::test_it[gpu]"] == "passed", run
+    assert run.outcomes["test_whole.py::test_it[distributed]"] == "error", run
+    for word in ("/device:GPU:1", "not split", "run_on(['gpu'])", "upgrade --split"):
+        assert word in text, text
+
+
 # ---- Faults of today --------------------------------------------------------------------------
 
 ONE_GPU_TEST = {
@@ -739,9 +820,8 @@ def unlisted_gpus_get_no_test(harness: str, python: Path) -> None:
     env = {"FAKE_GPUS": "1"}
     run = run_harness(harness, python, {"test_cpu.py": test, **FAKE_TENSORFLOW}, env=env)
 
-    assert [entry["name"] for entry in run.diary if entry["event"] == "device"] == [
-        "/device:CPU:0"
-    ], run
+    asked = [entry["name"] for entry in run.diary if entry["event"] == "device"]
+    assert asked == ["/device:CPU:0", ""], run
 
 
 def project_imports_stay_the_projects(harness: str, python: Path) -> None:
@@ -759,6 +839,7 @@ WITHOUT_WORKERS = (
     each_listed_device_is_an_item,
     closest_marker_wins,
     class_markers_are_inherited,
+    a_class_that_pytest_refuses_is_one_error,
     test_cases_have_an_item_per_device,
     gpu_tests_are_skipped_with_a_reason,
     ids_are_the_same_with_a_gpu,
@@ -775,6 +856,7 @@ WITHOUT_WORKERS = (
     unlisted_gpus_get_no_test,
 )
 WITH_WORKERS = (
+    wrong_markers_are_errors_with_workers_too,
     auto_with_pdb_runs_in_one_process,
     auto_may_be_no_workers,
     project_imports_stay_the_projects,

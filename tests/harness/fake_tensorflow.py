@@ -59,11 +59,15 @@ def _list_logical(kind=None):
     if _mask() == os.environ.get("FAKE_TAKEN"):
         raise RuntimeError("CUDA-capable device(s)\nis/are busy or unavailable")
     _up.append(True)
+    if not _logical["GPU"]:  # whole cards
+        _logical["GPU"] = [each.name.replace("physical_", "") for each in _physical("GPU")]
     names = [name for names in _logical.values() for name in names]
     return [SimpleNamespace(name=name) for name in names if kind is None or kind in name]
 
 
 config = SimpleNamespace(
+    functions_run_eagerly=lambda: False,
+    run_functions_eagerly=lambda value: None,
     LogicalDeviceConfiguration=lambda memory_limit=None: SimpleNamespace(
         memory_limit=memory_limit
     ),
@@ -72,6 +76,7 @@ config = SimpleNamespace(
     set_logical_device_configuration=_split,
     set_visible_devices=_set_visible,
 )
+errors = SimpleNamespace(OpError=RuntimeError)
 _strategies = [None]
 
 
@@ -90,13 +95,38 @@ distribute = SimpleNamespace(
     MirroredStrategy=_MirroredStrategy,
     ReductionToOneDevice=lambda: "ReductionToOneDevice",
     get_strategy=lambda: _strategies[-1],
+    has_strategy=lambda: _strategies[-1] is not None,
 )
 
 
-def device(name):
-    """Return a context that places nothing."""
-    _note("device", name=name)
-    return contextlib.nullcontext(name)
+class Graph:
+    """Something that is made."""
+
+
+class DeviceSpec:
+    """The name of a device, unread."""
+
+    def __init__(self, name=""):
+        self.name = name
+
+    from_string = classmethod(lambda cls, name: cls(name))
+
+    def to_string(self):
+        return self.name
+
+
+class _Context:
+    """The eager context: where it is told to place."""
+
+    device_spec = DeviceSpec()
+
+    def _set_device(self, name, spec):
+        self.device_spec = spec
+        _note("device", name=name.rpartition("/task:0")[2])
+
+
+_context = _Context()
+sys.modules["tensorflow.python.eager.context"] = SimpleNamespace(context=lambda: _context)
 
 
 def _importer():

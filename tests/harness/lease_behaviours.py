@@ -513,7 +513,7 @@ def a_card_without_tensorflow_is_not_taken_for_anothers(m: Machine) -> None:
         run = m.start(*args)
         text = run.finish()
         assert "1 passed, 1 error in " in text, text
-        assert "test_gpu[gpu]: no TensorFlow: No module named 'tensorflow'" in text, text
+        assert "no TensorFlow: No module named 'tensorflow' (test_both.py::test_gpu" in text, text
         assert [entry["card"] for entry in run.entries("start")] == [UUIDS[0]], text
         assert "cannot be used" not in text, text
 

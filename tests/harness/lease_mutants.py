@@ -261,8 +261,8 @@ TAKEN = [
     mutant(
         "test that is marked late misses the fixture that it was spared",
         b.a_test_that_is_marked_after_collection_keeps_its_card,
-        'elif item.stash[KIND] in ("cpu", "none"):',
-        'elif item.stash[KIND] == "cpu":',
+        'elif not scoped and kind in ("cpu", "none"):',
+        'elif not scoped and kind == "cpu":',
     ),
     mutant(
         "marks that the project adds are not seen when cards are given back",

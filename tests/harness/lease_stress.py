@@ -17,6 +17,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -38,6 +39,8 @@ from kit.harness import harness_project, render_harness
 from kit.nvidia_smi import StandInNvidiaSmi, cards
 
 HERE = Path(__file__).parent
+# A replacement that dies before it has collected: xdist's own --dist each ends over it.
+XDIST_GAVE_UP = re.compile(r"INTERNALERROR> .*xdist/scheduler/each\.py")
 # Some are long, so that orphans of a killed controller are in the middle of one.
 TESTS = """
     import random
@@ -232,6 +235,8 @@ class Stage:
         result.gpu_tests = sum(entry["event"] == "end" for entry in log)
         for file in sorted(self.project.parent.glob("*.txt")):
             missing = ALL_TESTS - ended[file.stem] - began[file.stem]
+            if XDIST_GAVE_UP.search(file.read_text("utf-8")):
+                self.excused.add(file.stem)
             result.judged += file.stem not in self.killed | self.excused
             if missing and file.stem not in self.killed | self.excused:
                 result.lost.append(f"{file.stem}: {missing} {file.read_text()[-900:]}")

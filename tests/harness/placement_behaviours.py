@@ -120,6 +120,57 @@ SUITE = {
             @run_on(["distributed"])
             def test_distributed(self): self.check("distributed")
     """,
+    "sub/test_graphs.py": """
+        import pytest
+        import tensorflow as tf
+        from tensorflow.python.eager import context
+
+        def here():
+            return tf.constant(1.0).device
+
+        with tf.Graph().as_default():
+            AT_IMPORT = here()
+
+        def of_a_graph():
+            with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+                ones = tf.strings.length("one") + 1  # no kernel for a GPU, where it has one
+                assert session.run(ones) == 4
+                with tf.device("/device:CPU:2"):
+                    other = here()
+                return here(), other
+
+        def test_unmarked():
+            assert of_a_graph() == ("/device:CPU:0", "/device:CPU:2")
+            assert AT_IMPORT == "/device:CPU:0"
+            with context.graph_mode():  # the default graph, which others use too
+                assert here() == "/device:CPU:0"
+
+        @pytest.mark.run_on(["gpu"])
+        def test_gpu():
+            assert of_a_graph() == ("", "/device:CPU:2")
+            with context.graph_mode():
+                assert here() == ""
+
+        @pytest.mark.run_on(["distributed"])
+        def test_distributed(): assert of_a_graph()[0] == ""
+
+        @pytest.mark.no_device_scope
+        def test_free(): assert of_a_graph()[0] == ""
+
+        class Sessions(tf.test.TestCase):
+            @pytest.fixture(autouse=True)
+            def find_place(self, device_scope): self.place = device_scope.devices[0][-5:]
+
+            @pytest.mark.run_on(["cpu", "gpu"])
+            def test_eager(self):
+                with self.session(), self.cached_session():
+                    assert tf.random.uniform([2]).device[-5:] == self.place
+
+            def test_graph(self):
+                with tf.Graph().as_default(), self.session() as session:
+                    assert here() == "/device:CPU:0"
+                    session.run(tf.random.uniform([2]))
+    """,
     "test_late_import.py": """
         import pytest
 
@@ -202,6 +253,17 @@ def test_cases_are_in_their_scopes(harness: str, python: Path) -> None:
     for nodeid in ids:
         if not nodeid.endswith("test_session"):  # tf.test.TestCase's own, skipped
             assert run.outcomes[nodeid] == "passed", (nodeid, str(run))
+
+
+def graphs_are_kept_off_the_gpu(harness: str, python: Path) -> None:
+    """Of a test for the CPU and at import; tf.device within them wins, and a GPU test chooses."""
+    run = placed_run(harness, python)
+
+    for name in (
+        *("test_unmarked", "test_gpu[gpu]", "test_distributed[distributed]", "test_free"),
+        *("Sessions::test_eager[cpu]", "Sessions::test_eager[gpu]", "Sessions::test_graph"),
+    ):
+        assert run.outcomes.get(f"sub/test_graphs.py::{name}") == "passed", (name, str(run))
 
 
 def late_split_is_an_error(harness: str, python: Path) -> None:
@@ -395,8 +457,11 @@ def scope_that_a_test_leaves_open_ends_with_it(harness: str, python: Path) -> No
         @pytest.mark.run_on(["gpu"])
         def test_culprit(): tf.device("/CPU:2").__enter__()
 
+        @pytest.fixture(scope="module")
+        def outside(): return seen()["scope"]
+
         @pytest.mark.no_device_scope
-        def test_next(): assert seen()["scope"] == ""
+        def test_next(outside): assert (outside, seen()["scope"]) == ("CPU:0", "")
     """
     run = run_harness(harness, python, {**SEEN, "test_open.py": test}, "--gpu-simulate=1")
 
@@ -406,13 +471,14 @@ def scope_that_a_test_leaves_open_ends_with_it(harness: str, python: Path) -> No
     }, run
 
 
-FAULTS = (scope_that_a_test_leaves_open_ends_with_it,)
 PLACEMENT = (
+    scope_that_a_test_leaves_open_ends_with_it,
     cpu_tests_are_on_the_cpu,
     gpu_tests_are_on_the_gpu,
     distributed_tests_are_in_a_strategy,
     scopes_are_left,
     test_cases_are_in_their_scopes,
+    graphs_are_kept_off_the_gpu,
     late_split_is_an_error,
     split_is_ahead_of_every_other_conftest,
     split_that_was_undone_is_an_error,

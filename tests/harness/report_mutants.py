@@ -71,8 +71,8 @@ SECTION = [
     mutant(
         "test that passes and fails in tear-down counts twice",
         r.tests_are_counted_by_device,
-        'ran.add((said["device"], who, report.nodeid))',
-        'ran.add((said["device"], who, category + report.nodeid))',
+        ".add(report.nodeid)\n            elif",
+        ".add(category + report.nodeid)\n            elif",
     ),
     mutant(
         "test that fails in set-up did not run",
@@ -107,7 +107,7 @@ SECTION = [
     mutant(
         "distributed tests want no GPU",
         r.tests_are_counted_by_worker,
-        'said["device"] in ("gpu", "distributed"):\n                wanting',
+        'said["device"] in ("gpu", *STRATEGIES):\n                wanting',
         'said["device"] == "gpu":\n                wanting',
     ),
     mutant(
@@ -119,8 +119,8 @@ SECTION = [
     mutant(
         "own check on a worker with a card is named",
         r.own_gpu_checks_are_named,
-        'elif said["gpu"] == "none" and re.search(',
-        "elif re.search(",
+        '            elif said["gpu"] == "none":\n',
+        "            else:\n",
     ),
     mutant(
         "capitals are no GPU",
@@ -131,14 +131,14 @@ SECTION = [
     mutant(
         "own check counts as a want",
         r.own_gpu_checks_are_named,
-        'elif said["gpu"] == "none" and said["device"] in ("gpu", "distributed"):',
-        'elif why.startswith("needs a GPU"):',
+        'elif said["gpu"] == "none" and said["device"] in ("gpu", *STRATEGIES):',
+        'elif "Skipped: needs a GPU" in str(report.longrepr):',
     ),
     mutant(
         "GPU that TensorFlow does not see is not wanting",
         r.gpu_that_tensorflow_does_not_see_is_wanting,
-        'elif said["gpu"] == "none" and said["device"] in ("gpu", "distributed"):',
-        'elif why.startswith("needs a GPU") and said["device"] in ("gpu", "distributed"):',
+        'elif said["gpu"] == "none" and said["device"] in ("gpu", *STRATEGIES):',
+        'elif "Skipped: needs a GPU" in str(report.longrepr) and said["device"] != "cpu":',
     ),
     mutant(
         "own checks are named where there is no GPU",

@@ -74,8 +74,8 @@ DEALING = [
     mutant(
         "lost cards are waited for",
         p.lost_cards_hold_nothing_up,
-        "left = any(self.left) and (self.coming or self._live())",
-        "left = any(self.left)",
+        "return not (any(self.left) and (self.coming or self._live()))",
+        "return not any(self.left)",
     ),
     mutant(
         "units are split in the scope modes",
@@ -244,6 +244,20 @@ UNDER_XDIST = [
         b.ids_without_a_label_are_guessed,
         'device[1] if device else "cpu"',
         '"cpu"',
+    ),
+    mutant(
+        "only distributed is guessed",
+        b.own_strategies_are_for_a_card,
+        'map(re.escape, ("gpu", *STRATEGIES))',
+        'map(re.escape, ("gpu", "distributed"))',
+    ),
+    mutant(
+        "strategy of one's own is for the CPU",
+        b.own_strategies_are_for_a_card,
+        "KINDS.index(kind) if kind in KINDS else 0",
+        "KINDS.index(kind) if kind in KINDS else CPU",
+        '(kind == "cpu", path))',
+        '(kind not in ("gpu", "distributed"), path))',
     ),
     mutant(
         "crashed test is not run again",

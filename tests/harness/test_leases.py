@@ -10,6 +10,7 @@ import pytest
 
 from harness.lease_behaviours import LEASE, QUICK, WITHOUT_XDIST
 from harness.lease_stress import NO_LOCK, stress
+from harness.rank_behaviours import RANKED
 from kit import environment
 from kit.environments import PYTESTS
 from kit.harness import render_harness
@@ -30,7 +31,9 @@ def test_holds(behaviour: Behaviour) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("behaviour", [b for b in LEASE if b not in QUICK], ids=name_of)
+@pytest.mark.parametrize(
+    "behaviour", [*(b for b in LEASE if b not in QUICK), *RANKED], ids=name_of
+)
 def test_holds_slowly(behaviour: Behaviour) -> None:
     behaviour(render_harness(), environment(NEWEST))
 

@@ -32,6 +32,12 @@ REQUIREMENTS = {
         "pytest-randomly==4.*",
         "pytest-rerunfailures==16.*",
     ),
+    "plugins-9": ("pytest==9.2.*", "pytest-asyncio==1.*", "anyio==4.*"),
+    "plugins-8": ("pytest==8.3.5", "pytest-asyncio==0.26.*", "anyio==4.*", "pytest-subtests"),
+    "plugins-7": ("pytest==7.4.4", "pytest-asyncio==0.23.*", "anyio==4.*", "pytest-subtests"),
+    "runners": ("pytest==9.2.*", "pytest-xdist==3.8.*", "tox>=4.21", "nox>=2024"),
+    "tox-3": ("tox==3.28.*",),
+    "sharders": ("pytest==8.*", "pytest-xdist==3.8.*", "pytest-split", "pytest-shard"),
 }
 TENSORFLOWS = ("tf-2.21", "tf-2.15", "tf-2.12")
 PYTESTS = ("pytest-9", "pytest-8", "pytest-7")
@@ -43,12 +49,15 @@ def environment(name: str) -> Path:
 
     The first call on a machine installs it, which takes a second or two without TensorFlow and
     a minute with it. Workers of pytest-xdist may ask at once: one makes it, the others wait.
+    ``KIT_PYTHON`` names an interpreter that stands for all of them: see ``tox.ini``.
     """
+    if "KIT_PYTHON" in os.environ:
+        return Path(os.environ["KIT_PYTHON"])
     requirements = REQUIREMENTS[name]
     folder = ENVIRONMENTS / name
     stamp = folder / "complete"
     made_from = "\n".join((sys.version, *requirements))
-    with _only_one_at_a_time(folder.with_suffix(folder.suffix + ".lock")):
+    with only_one_at_a_time(folder.with_suffix(folder.suffix + ".lock")):
         # The stamp is written last: without it, or with other pins, the folder is of no use.
         if not stamp.is_file() or stamp.read_text("utf-8") != made_from:
             make_environment(folder, requirements)
@@ -77,7 +86,8 @@ def make_environment(folder: Path, requirements: Sequence[str | Path]) -> Path:
 
 
 @contextmanager
-def _only_one_at_a_time(lock: Path) -> Iterator[None]:
+def only_one_at_a_time(lock: Path) -> Iterator[None]:
+    """Hold a file's lock: no other process of the machine is in such a block meanwhile."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT)
     try:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from devicegen.decisions import Decisions
-from devicegen.rendering import render_conftest
+from devicegen.harness_names import HarnessNames
+from devicegen.marker_aliases import MarkerAlias
+from devicegen.rendering import render_conftest, render_main
 from kit.trees import write_tree
 
 VERSION = "0.0.0"  # in the header of what is rendered here, so that a release changes no text
@@ -21,6 +23,10 @@ USUAL = Decisions(
     durations_history=False,
     memory_limit_mb=None,
     rocm=False,
+    strategies=(),
+    aliases=(),
+    seeds=True,
+    names=HarnessNames(),
     listed=(),
 )
 # What each decision that rendering reads can be; the usual answer first.
@@ -31,6 +37,14 @@ ANSWERS: dict[str, tuple[Any, ...]] = {
     "memory_limit_mb": (None, 2048),
     "rocm": (False, True),
     "split": (True, False),
+    "strategies": ((), ("one_device", "central_storage")),
+    "aliases": ((), (MarkerAlias("needs_gpu", ("gpu",)), MarkerAlias("with_device", ()))),
+    "seeds": (True, False),
+    "names": (
+        HarnessNames(),
+        HarnessNames("marked_scope", "dev", "on_dev", "in_no_dev_scope", "on_"),
+    ),
+    "main": (None, "pytest_main.py"),
 }
 # The usual harness, and it with one decision changed: these have golden files.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -41,17 +55,32 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "memory_limit": {"memory_limit_mb": 2048},
     "rocm": {"rocm": True},
     "without_split": {"split": False},
+    "strategies": {"strategies": ("one_device", "central_storage")},
+    "aliases": {"aliases": ANSWERS["aliases"][1]},
+    "without_seeds": {"seeds": False},
+    "other_names": {"names": ANSWERS["names"][1]},
+    "bazel": {"main": "pytest_main.py"},
 }
-# Every combination of answers: these are linted, type-checked and counted.
+# What combines: these are linted, type-checked and counted. Every combination of the first four,
+# and what the others add, which does not depend on those, to the usual and to the least usual one.
+FIRST = ("xdist", "logical_device_api", "memory_limit_mb", "rocm")
 COMBINATIONS: dict[str, dict[str, Any]] = {
-    "-".join(map(str, answers)): dict(zip(ANSWERS, answers, strict=True))
-    for answers in itertools.product(*ANSWERS.values())
+    "-".join(map(str, answers)): dict(zip(FIRST, answers, strict=True))
+    for answers in itertools.product(*(ANSWERS[name] for name in FIRST))
 }
+OTHERS: dict[str, Any] = {name: ANSWERS[name][-1] for name in ANSWERS if name not in FIRST}
+for first in [*COMBINATIONS][:: len(COMBINATIONS) - 1]:
+    COMBINATIONS[f"{first}-others"] = {**COMBINATIONS[first], **OTHERS}
 
 
 def render_harness(decisions: Decisions = USUAL, /, **overrides: Any) -> str:
     """Return the text of the harness for ``decisions``, with fields of it overridden."""
     return render_conftest(replace(decisions, **overrides), VERSION)
+
+
+def render_bazel_main(path: str = "pytest_main.py") -> str:
+    """Return the text of the ``py_test`` main at ``path``."""
+    return render_main(replace(USUAL, main=path), VERSION)
 
 
 def harness_project(

@@ -9,25 +9,32 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# Device masks, options of pytest and of the harness, Bazel's sharding, TensorFlow's switches,
-# git's idea of the repository, and what would change the text that a tool prints.
+# Device masks, ranks, options of pytest and of the harness, Bazel's sharding, TensorFlow's
+# switches, git's idea of the repository, and what would change the text that a tool prints.
 DROPPED_PREFIXES = (
     "BUILD_",
     "CUDA_",
     "GIT_",
     "GPU_",
     "HIP_",
+    "HOROVOD_",
+    "MPI_LOCAL",
+    "MV2_",
     "NVIDIA_",
+    "OMPI_",
+    "PMI_",
     "PYTEST_",
     "PYTHON",
     "ROCR_",
+    "SLURM_",
     "TEST_",
     "TF_",
     "TOX_",
     "XLA_",
 )
 DROPPED = frozenset(
-    {"CI", "COLUMNS", "FORCE_COLOR", "LINES", "NO_COLOR", "PY_COLORS", "VIRTUAL_ENV"}
+    {"CI", "COLUMNS", "FORCE_COLOR", "LINES", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NO_COLOR"}
+    | {"PY_COLORS", "VIRTUAL_ENV"}
 )
 FIXED = {
     "GIT_AUTHOR_EMAIL": "test@example.com",

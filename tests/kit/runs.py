@@ -108,8 +108,13 @@ def run_pytest(
         done = run_process(
             [python, "-m", "pytest", "-p", "kit_reports", *args], cwd, env=changes, timeout=timeout
         )
-        reports = parse_reports(file.read_text("utf-8"))
+        reports = read_reports(file)
     return PytestRun(done.returncode, done.stdout, done.stderr, reports)
+
+
+def read_reports(file: Path) -> tuple[ItemReport, ...]:
+    """Return what the kit's plugin has written to a file, of one run or of several."""
+    return parse_reports(file.read_text("utf-8"))
 
 
 def parse_reports(text: str) -> tuple[ItemReport, ...]:

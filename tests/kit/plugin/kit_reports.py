@@ -38,7 +38,7 @@ class Recorder:
             "xfail": hasattr(report, "wasxfail"),
             "duration": getattr(report, "duration", 0.0),
         }
-        with self.path.open("a", encoding="utf-8") as file:
+        with self.path.open("a", 1 << 20, encoding="utf-8") as file:  # one write
             file.write(json.dumps(line, default=str) + "\n")
 
 
