@@ -14,6 +14,21 @@ from devicegen.cli import main
 from devicegen.conftest_block import END, is_block, with_block
 from devicegen.record import Answers, Record, read_record
 
+# What takes the usual names.
+TAKEN = """
+    import pytest
+
+    def pytest_addoption(parser):
+        parser.addoption("--gpu-simulate")
+
+    def pytest_configure(config):
+        config.addinivalue_line("markers", "run_on: on which database")
+        config.addinivalue_line("markers", "gpu: slow")
+
+    @pytest.fixture
+    def device_scope():
+        return None
+"""
 # A library with a pytest configuration, as small as devicegen takes it.
 LIBRARY: dict[str, str | bytes] = {
     "pyproject.toml": """

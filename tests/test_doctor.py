@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from devicegen.facts.tox_environments import NEEDED
-from generator import Done, run
+from generator import TAKEN, Done, run
 from harness.lease_behaviours import GPU, UUIDS, machine
 from kit import environment, write_tree
 from kit.harness import render_harness
@@ -64,22 +64,8 @@ def test_an_active_harness(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_other_names(tmp_path: Path) -> None:
     """Where the project has had the usual names, and a marker that stands for one of ours."""
-    taken = """
-        import pytest
-
-        def pytest_addoption(parser):
-            parser.addoption("--gpu-simulate")
-
-        def pytest_configure(config):
-            config.addinivalue_line("markers", "run_on: on which database")
-            config.addinivalue_line("markers", "gpu: slow")
-
-        @pytest.fixture
-        def device_scope():
-            return None
-    """
     test = TEST.replace("mark.run_on", "mark.on_dev").replace("mark.no_device_scope", "mark.own")
-    write_tree(tmp_path, {**FILES, "plugin.py": taken})
+    write_tree(tmp_path, {**FILES, "plugin.py": TAKEN})
     done = run("init", tmp_path, "--marker-alias=own=no_device_scope")
     assert done.code == 0, done
     assert done.stdout.endswith("pytest --dev-simulate 2\n")

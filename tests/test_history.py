@@ -25,7 +25,7 @@ from packaging.version import Version
 from devicegen.migration_notes import NOTES
 from devicegen.python_code import is_python, says_the_same
 from devicegen.record import Answers, Record, read_record
-from generator import HARNESS, LIBRARY, RECORD, run
+from generator import HARNESS, LIBRARY, RECORD, TAKEN, run
 from kit import write_tree
 from kit.harness import VARIANTS, VERSION, render_harness
 
@@ -52,21 +52,6 @@ PROJECTS: dict[str, tuple[Answers, str]] = {
     "other_names": (Answers(), "tensorflow>=2.8"),
     "bazel": (Answers(bazel=True), "tensorflow>=2.8"),
 }
-# What takes the usual names, in the project of that variant.
-TAKEN = """
-    import pytest
-
-    def pytest_addoption(parser):
-        parser.addoption("--gpu-simulate")
-
-    def pytest_configure(config):
-        config.addinivalue_line("markers", "run_on: on which database")
-        config.addinivalue_line("markers", "gpu: slow")
-
-    @pytest.fixture
-    def device_scope():
-        return None
-"""
 
 
 @dataclass(frozen=True)
