@@ -116,7 +116,7 @@ def _number(options: Any, name: str, default: int) -> int:
 
 # ---- Markers, ids, one item per device ---------------------------------------
 
-KIND: pytest.StashKey[str] = pytest.StashKey()  # of an item: as in DEVICES, or "none"
+KIND: pytest.StashKey[str] = pytest.StashKey()  # of an item, as in DEVICES; "none"; ""
 PLAIN = ("cpu", "gpu", "distributed")  # for -m
 
 
@@ -237,6 +237,7 @@ def _variant_kinds(node: pytest.Item | pytest.Collector) -> list[str]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     kinds = _variant_kinds(metafunc.definition)
     if kinds:
+        metafunc.fixturenames.append("device_scope")  # see pytest_itemcollected()
         metafunc.parametrize("device_scope", kinds, ids=kinds, indirect=True)
 
 
@@ -304,19 +305,29 @@ def _plain_mark(kind: str) -> Any:
     return getattr(pytest.mark, plain)(set_by="run_on")
 
 
-def pytest_itemcollected(item: Any) -> None:
+def _keep_kind(item: pytest.Item) -> str:
+    """Keep an item's device kind, "" for a wrong marker; return what is wrong."""
     try:
-        kind = item.stash[KIND] = _kind(item)
-    except ValueError:  # pytest_runtest_setup reports the marker
-        return
-    if kind != "none":  # so that `-m gpu` selects
+        item.stash[KIND], problem = _kind(item), ""
+    except ValueError as error:
+        item.stash[KIND], problem = "", str(error)
+    return problem
+
+
+def pytest_itemcollected(item: Any) -> None:
+    _keep_kind(item)
+    kind, names = item.stash[KIND], getattr(item, "fixturenames", None)
+    if kind not in ("", "none"):  # so that `-m gpu` selects
         item.add_marker(_plain_mark(kind))
     assigned = item.config.stash[ASSIGNED]
     bare = LINUX and not (assigned.card or assigned.late or "tensorflow" in sys.modules)
-    function = getattr(item, "_fixtureinfo", None)
-    if kind == "cpu" and bare and function and "device_scope" not in function.argnames:
-        # Nothing to keep it from. What our fixture takes is a third of an empty test.
-        item.fixturenames = [n for n in item.fixturenames if n != "device_scope"]
+    if names is None or (kind == "cpu" and bare and "device_scope" not in names):
+        return  # nothing to keep it from; an autouse fixture would cost each such test
+    names, after = [name for name in names if name != "device_scope"], 0
+    for number, name in enumerate(names, start=1):  # after those of wider scopes
+        fixtures = item._fixtureinfo.name2fixturedefs.get(name)
+        after = number if fixtures and fixtures[-1].scope != "function" else after
+    item.fixturenames = [*names[:after], "device_scope", *names[after:]]
 
 
 # ---- The split of a card, scopes, strategies ---------------------------------
@@ -486,7 +497,7 @@ uses have to be made there: in the test or in a fixture of function scope. It ca
 in a strategy of its own too: use device_scope.strategy, or mark it no_device_scope."""
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def device_scope() -> DeviceScope:
     """Run the test in the scope of its device."""
     return _enter(RUNNING[0])  # to ask for `request` costs each test, on each worker
@@ -497,11 +508,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     RUNNING[:] = [item]
     item.stash[SCOPED] = False
     _seed()
-    try:
-        kind, problem = _kind(item), ""
-    except ValueError as error:
-        kind, problem = "", str(error)
-    item.stash[KIND] = kind
+    problem, kind = _keep_kind(item), item.stash[KIND]
     needs_gpu = kind not in ("", "cpu", "none")
     if needs_gpu:
         assigned = item.config.stash[ASSIGNED]
@@ -931,11 +938,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Give back a card that no item needs, or wait for one that is needed after all."""
     run, assigned = session.config.stash[RUN], session.config.stash[ASSIGNED]
     locks = {f"{assigned.key}.use", f"{assigned.key}.card"} & HELD.keys()
-    kinds: dict[pytest.Item, str] = {}
     for item in session.items:  # again: the project may have marked some meanwhile
-        with contextlib.suppress(ValueError):  # a wrong marker: it will be an error
-            kinds[item] = item.stash[KIND] = _kind(item)
-    needed = not set(kinds.values()) <= {"cpu"}
+        _keep_kind(item)
+    kinds = [item.stash[KIND] for item in session.items]
+    needed = not set(kinds) <= {"", "cpu"}
     if assigned.late and needed:
         run.found = [Card(**card) for card in assigned.late], "as when this run began"
         _use_card(run, run.assign(run.lease(1, run.patience), 1)[0])
@@ -948,8 +954,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             run.hand_on(Assignment(reason="needs a GPU: it was given back"))
             _unlock(*locks)
     card = session.config.stash[ASSIGNED].card or "none"
-    for item, kind in kinds.items():
-        item.user_properties += [("device", kind), ("gpu", card)]  # in JUnit's file too
+    if hasattr(session.config, "workerinput"):
+        return  # its controller adds what follows
+    for item, kind in zip(session.items, kinds):
+        if kind:  # in JUnit's file too
+            item.user_properties += [("device", kind), ("gpu", card)]
 
 
 # ---- Ranks: one pytest each, under mpirun, horovodrun, torchrun, srun --------
@@ -1216,7 +1225,8 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
     if HANDED in os.environ or not local:
         return  # a run inside a test: its workers share that test's card
     run = config.stash[RUN]
-    share = str(max(1, _usable_cpus() // len(specs)))
+    usable = getattr(os, "sched_getaffinity", lambda pid: range(os.cpu_count() or 1))
+    share = str(max(1, len(usable(0)) // len(specs)))
     threads = {"TF_NUM_INTRAOP_THREADS": share, "TF_NUM_INTEROP_THREADS": share}
     threads = {name: n for name, n in threads.items() if name not in os.environ}
     given = run.share_out(len(local))
@@ -1267,11 +1277,6 @@ def pytest_testnodedown(node: Any) -> None:
         env.update(dataclasses.replace(assigned, problem=problem).environment())
         if SCHEDULER in node.config.stash:  # the test that found out is run again
             node.config.stash[SCHEDULER].forgiven.add(node.gateway.id)
-
-
-def _usable_cpus() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)  # on Linux
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 # ---- Scheduling: which worker runs which test --------------------------------
@@ -1330,9 +1335,10 @@ class DeviceScheduling:
 
     @property
     def tests_finished(self) -> bool:
+        for queue in self.queues.values():  # this first: it is asked at each event
+            if len(queue) > 1:
+                return False
         if not self.collection_is_completed or self.robbed:
-            return False
-        if any(len(queue) > 1 for queue in self.queues.values()):
             return False
         # What is left when nobody can run it is reported: see not_run().
         return not (any(self.left) and (self.coming or self._live()))
@@ -1363,7 +1369,7 @@ class DeviceScheduling:
             node.shutdown()
         if not self.started and not different:
             self.ids, self.best = ids, max(self.claims.values())
-            self._make_units(first.labels)
+            self._make_units(first)
         self.started = True
         if self.forgiven and not any(map(self._fits, self._live())):
             self.best = 0  # the cards are others' now: each test says so, being skipped
@@ -1410,9 +1416,10 @@ class DeviceScheduling:
             need = "no worker" if self.ranks[item] == CPU else NO_CARD
             yield self.ids[item], f"not run: {need} is left (too many have died)"
 
-    def _make_units(self, labels: list[list[str]]) -> None:
+    def _make_units(self, node: Any) -> None:
         places: dict[Any, int] = {}  # of keys
-        for nodeid, (kind, _, group) in zip(self.ids, labels):
+        for nodeid, kind, group in zip(self.ids, node.kinds, node.groups or self.ids):
+            kind = kind or "cpu"  # the marker is wrong: it is an error anywhere
             path, _, name = nodeid.partition("::")
             scope = path, name.split("[")[0].rpartition("::")[0]
             keys = {"loadscope": scope, "loadfile": path, "loadgroup": group or nodeid}
@@ -1514,16 +1521,12 @@ class DeviceScheduling:
 def _claim(node: Any) -> int:
     """Return 2 for a worker that says that it has a card, 1 where it should, else 0."""
     handed = json.loads(node.gateway.spec.env.get(HANDED, '{"card": "of its own"}'))
-    return 2 if _card(node) else int(bool(handed["card"] or handed["late"]))
-
-
-def _card(node: Any) -> str:
-    return str(node.labels[0][1]) if node.labels else ""
+    return 2 if node.card else int(bool(handed["card"] or handed["late"]))
 
 
 def _difference(one: Any, ids: list[str], other: Any, others: list[str]) -> str:
     """Say in words what two workers have collected that is not the same."""
-    names = [f"{node.gateway.id} ({_card(node) or 'no GPU'})" for node in (one, other)]
+    names = [f"{node.gateway.id} ({node.card or 'no GPU'})" for node in (one, other)]
     lines = [f"{names[0]} and {names[1]} did not collect the same tests: none is run"]
     for name, mine, rest in zip(names, (ids, others), (set(others), set(ids))):
         only = [nodeid for nodeid in mine if nodeid not in rest]
@@ -1534,17 +1537,17 @@ def _difference(one: Any, ids: list[str], other: Any, others: list[str]) -> str:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let a worker label each id with the item's kind, its own card, the xdist_group.
+    """Let a worker tell its card, and of each item the kind and the xdist_group.
 
-    "\\0" is in no id: pytest escapes it in parameters, and no path has it.
+    This follows the first id, after "\\0": pytest escapes it, and no path has it.
     """
 
     def send_labelled(name: str, **details: Any) -> None:
-        if name == "collectionfinish":
-            card = session.config.stash[ASSIGNED].card
-            for index, item in enumerate(session.items):
-                kind = item.stash.get(KIND, "cpu")
-                details["ids"][index] += f"\0{kind}\0{card}\0{_group(item)}"
+        if name == "collectionfinish" and details["ids"]:
+            card, items = session.config.stash[ASSIGNED].card, session.items
+            grouped = items if session.config.getoption("loadgroup", True) else []
+            label = card, [item.stash[KIND] for item in items], [*map(_group, grouped)]
+            details["ids"][0] += "\0" + json.dumps(label)
         send(name, **details)
 
     for plugin in session.config.pluginmanager.get_plugins():
@@ -1562,17 +1565,28 @@ def _group(item: pytest.Item) -> str:
     optionalhook=True, tryfirst=True, specname="pytest_xdist_node_collection_finished"
 )
 def pytest_devices_node_collection_finished(node: Any, ids: list[str]) -> None:
-    """Take the labels off again, before anybody else sees the ids."""
-    rows = [nodeid.split("\0") for nodeid in ids]
-    ids[:] = [row[0] for row in rows]
-    node.labels = [row[1:] or _guess(row[0]) for row in rows]
+    """Take the label off again, before anybody else sees the ids."""
+    first, _, label = ids[0].partition("\0") if ids else ("", "", "")
+    ids[:1] = [first] * len(ids[:1])
+    node.card, node.kinds, node.groups = json.loads(label or "null") or _guess(ids)
+    node.told = dict(zip(ids, node.kinds)) if label else {}
 
 
-def _guess(nodeid: str) -> list[str]:
-    """Return a label for an id without one: a wrong one costs time, no more."""
+def _guess(ids: list[str]) -> tuple[str, list[str], list[str]]:
+    """Return what a label says, for want of one: what is wrong costs time, no more."""
     names = "|".join(map(re.escape, ("gpu", *STRATEGIES)))
-    device = re.search(rf"\[({names})[]-]", nodeid)
-    return [device[1] if device else "cpu", "", nodeid.rpartition("@")[2]]
+    found = [re.search(rf"\[({names})[]-]", nodeid) for nodeid in ids]
+    groups = [nodeid.rpartition("@")[2] for nodeid in ids]
+    return "", [device[1] if device else "cpu" for device in found], groups
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_runtest_logreport")
+def pytest_devices_runtest_logreport(report: Any) -> None:
+    """Add what JUnit's file says: to send it with each report would cost each test."""
+    node: Any = getattr(report, "node", None)  # a worker's, in its controller
+    kind = getattr(node, "told", {}).get(report.nodeid)
+    if kind:
+        report.user_properties[:0] = [("device", kind), ("gpu", node.card or "none")]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -267,8 +267,8 @@ TAKEN = [
     mutant(
         "marks that the project adds are not seen when cards are given back",
         b.a_test_that_is_marked_after_collection_keeps_its_card,
-        "            kinds[item] = item.stash[KIND] = _kind(item)\n",
-        "            kinds[item] = item.stash[KIND]\n",
+        "        _keep_kind(item)\n    kinds",
+        "        pass\n    kinds",
     ),
     mutant(
         "reason why a card was not taken is lost",
@@ -300,8 +300,8 @@ GIVING_BACK = [
     mutant(
         "card is given back that an item needs",
         b.a_card_in_use_is_not_given_back,
-        'needed = not set(kinds.values()) <= {"cpu"}',
-        'needed = not set(kinds.values()) <= {"cpu", "none"}',
+        'needed = not set(kinds) <= {"", "cpu"}',
+        'needed = not set(kinds) <= {"", "cpu", "none"}',
     ),
     mutant(
         "card is given back that the runtime has",

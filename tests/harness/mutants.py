@@ -464,8 +464,8 @@ PROCESSES = [
     mutant(
         "cores are not shared",
         b.workers_share_the_cores,
-        "_usable_cpus() // len(specs)",
-        "_usable_cpus()",
+        "len(usable(0)) // len(specs)",
+        "len(usable(0))",
     ),
     mutant(
         "workers are told no number of threads",

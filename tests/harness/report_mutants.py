@@ -187,8 +187,8 @@ JUNIT = [
     mutant(
         "JUnit's file says nothing of skipped tests",
         r.junit_has_device_and_gpu,
-        "    for item, kind in kinds.items():\n",
-        "    for item, kind in kinds.items():\n"
+        "    for item, kind in zip(session.items, kinds):\n",
+        "    for item, kind in zip(session.items, kinds):\n"
         '        if item.get_closest_marker("skip"):\n            continue\n',
     ),
     mutant(
@@ -198,10 +198,22 @@ JUNIT = [
         "session.config.stash[ASSIGNED].card",
     ),
     mutant(
+        "JUnit's file says nothing of a GPU where a worker has none",
+        r.junit_says_where_there_was_no_gpu,
+        '("gpu", node.card or "none")',
+        '("gpu", node.card)',
+    ),
+    mutant(
         "JUnit's file names a GPU for a worker that has none",
         r.junit_says_which_worker_has_the_gpu,
-        'session.config.stash[ASSIGNED].card or "none"',
-        'session.config.stash[ASSIGNED].card or "GPU-f3da2e71-6e43-729a-e3ae-f731ed96d50c"',
+        '("gpu", node.card or "none")',
+        '("gpu", node.card or "GPU-f3da2e71-6e43-729a-e3ae-f731ed96d50c")',
+    ),
+    mutant(
+        "JUnit's file says first what a test says of itself",
+        r.junit_has_device_and_gpu,
+        "report.user_properties[:0] = ",
+        "report.user_properties += ",
     ),
     mutant(
         "JUnit's file names the GPU that was given back",

@@ -64,7 +64,8 @@ class Node:
         self.gateway = SimpleNamespace(id=f"gw{self.number}", spec=SimpleNamespace(env=env))
         self.workerinput = {"workercount": self.session.workers}
         self.shutting_down = False
-        self.labels = [[item.kind, self.card, item.group] for item in self.session.items]
+        self.kinds = [item.kind for item in self.session.items]
+        self.groups = [item.group for item in self.session.items]
         if self.session.steals:  # xdist 3.2 and newer
             self.send_steal = self.be_robbed
 

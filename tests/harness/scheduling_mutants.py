@@ -140,13 +140,13 @@ UNDER_XDIST = [
     mutant(
         "kinds are guessed from ids",
         b.a_parameter_called_gpu_is_no_device,
-        "node.labels = [row[1:] or _guess(row[0]) for row in rows]",
-        "node.labels = [_guess(row[0]) for row in rows]",
+        'json.loads(label or "null") or _guess(ids)',
+        "_guess(ids)",
     ),
     mutant(
         "labels stay in the ids",
         b.without_a_card_left_tests_fail_by_name,
-        "    ids[:] = [row[0] for row in rows]\n",
+        "    ids[:1] = [first] * len(ids[:1])\n",
         "",
     ),
     mutant(

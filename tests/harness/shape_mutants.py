@@ -23,6 +23,18 @@ SHAPES = [
         '        metafunc.parametrize("device_scope", kinds, ids=kinds, indirect=True)',
     ),
     mutant(
+        "fixtures of a wider scope are in a test's",
+        i.outside_of_scopes_is_the_cpu,
+        "after = number if fixtures and",
+        "after = 0 if fixtures and",
+    ),
+    mutant(
+        "a test's fixtures are not in its scope",
+        s.functions_are_scoped,
+        '[*names[:after], "device_scope", *names[after:]]',
+        '[*names, "device_scope"]',
+    ),
+    mutant(
         "device_scope does not name its devices",
         s.threads_are_told_their_device,
         "return DeviceScope(kind, devices, strategy, assigned.simulated)",
@@ -92,8 +104,8 @@ ISOLATION = [
     mutant(
         "seeds are not set",
         i.a_test_draws_the_same_numbers,
-        "    _seed()\n    try:\n        kind, problem",
-        "    try:\n        kind, problem",
+        "    _seed()\n    problem, kind",
+        "    problem, kind",
     ),
     mutant(
         "NumPy's seed is not set",

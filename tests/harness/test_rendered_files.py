@@ -35,15 +35,15 @@ HEADER = "Header, options, marker registry"
 BAZEL = "Under Bazel: shards"
 BUDGETS = {
     HEADER: 100,  # 80
-    "Markers, ids, one item per device": 164,  # 110
+    "Markers, ids, one item per device": 173,  # 110
     "The split of a card, scopes, strategies": 117,  # 90
-    "The run of a test": 50,
+    "The run of a test": 46,
     "Isolation: what a test changes does not reach the next": 75,  # 25
     "The GPUs of this machine": 140,  # 80
-    "Leases: one run a card at a time, on the whole machine": 95,  # 90, with the next
+    "Leases: one run a card at a time, on the whole machine": 97,  # 90, with the next
     "Ranks: one pytest each, under mpirun, horovodrun, torchrun, srun": 25,
-    "Which process gets which card": 225,
-    "Scheduling: which worker runs which test": 259,  # 140
+    "Which process gets which card": 223,
+    "Scheduling: which worker runs which test": 267,  # 140
     "How long tests took, for the next run": 106,
     "Report": 53,  # 45
     BAZEL: 30,  # 35; not in every harness
