@@ -305,18 +305,18 @@ def _plain_mark(kind: str) -> Any:
     return getattr(pytest.mark, plain)(set_by="run_on")
 
 
-def _keep_kind(item: pytest.Item) -> str:
-    """Keep an item's device kind, "" for a wrong marker; return what is wrong."""
+def _keep_kind(item: pytest.Item) -> tuple[str, str]:
+    """Return an item's device kind, which it keeps, or "" and what is wrong."""
     try:
-        item.stash[KIND], problem = _kind(item), ""
+        kind, problem = _kind(item), ""
     except ValueError as error:
-        item.stash[KIND], problem = "", str(error)
-    return problem
+        kind, problem = "", str(error)
+    item.stash[KIND] = kind
+    return kind, problem
 
 
 def pytest_itemcollected(item: Any) -> None:
-    _keep_kind(item)
-    kind, names = item.stash[KIND], getattr(item, "fixturenames", None)
+    (kind, _), names = _keep_kind(item), getattr(item, "fixturenames", None)
     if kind not in ("", "none"):  # so that `-m gpu` selects
         item.add_marker(_plain_mark(kind))
     assigned = item.config.stash[ASSIGNED]
@@ -508,7 +508,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     RUNNING[:] = [item]
     item.stash[SCOPED] = False
     _seed()
-    problem, kind = _keep_kind(item), item.stash[KIND]
+    kind, problem = _keep_kind(item)
     needs_gpu = kind not in ("", "cpu", "none")
     if needs_gpu:
         assigned = item.config.stash[ASSIGNED]
@@ -938,9 +938,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Give back a card that no item needs, or wait for one that is needed after all."""
     run, assigned = session.config.stash[RUN], session.config.stash[ASSIGNED]
     locks = {f"{assigned.key}.use", f"{assigned.key}.card"} & HELD.keys()
-    for item in session.items:  # again: the project may have marked some meanwhile
-        _keep_kind(item)
-    kinds = [item.stash[KIND] for item in session.items]
+    # Again: the project may have marked some meanwhile.
+    kinds = [_keep_kind(item)[0] for item in session.items]
     needed = not set(kinds) <= {"", "cpu"}
     if assigned.late and needed:
         run.found = [Card(**card) for card in assigned.late], "as when this run began"
@@ -1418,7 +1417,8 @@ class DeviceScheduling:
 
     def _make_units(self, node: Any) -> None:
         places: dict[Any, int] = {}  # of keys
-        for nodeid, kind, group in zip(self.ids, node.kinds, node.groups or self.ids):
+        groups = node.groups or [nodeid.rpartition("@")[2] for nodeid in self.ids]
+        for nodeid, kind, group in zip(self.ids, node.kinds, groups):
             kind = kind or "cpu"  # the marker is wrong: it is an error anywhere
             path, _, name = nodeid.partition("::")
             scope = path, name.split("[")[0].rpartition("::")[0]
@@ -1566,18 +1566,13 @@ def _group(item: pytest.Item) -> str:
 )
 def pytest_devices_node_collection_finished(node: Any, ids: list[str]) -> None:
     """Take the label off again, before anybody else sees the ids."""
-    first, _, label = ids[0].partition("\0") if ids else ("", "", "")
-    ids[:1] = [first] * len(ids[:1])
-    node.card, node.kinds, node.groups = json.loads(label or "null") or _guess(ids)
+    label = ""
+    if ids:
+        ids[0], _, label = ids[0].partition("\0")
+    # Without a label all are for a card: that costs time, no more.
+    told = json.loads(label) if label else ("", ["none"] * len(ids), [])
+    node.card, node.kinds, node.groups = told
     node.told = dict(zip(ids, node.kinds)) if label else {}
-
-
-def _guess(ids: list[str]) -> tuple[str, list[str], list[str]]:
-    """Return what a label says, for want of one: what is wrong costs time, no more."""
-    names = "|".join(map(re.escape, ("gpu", *STRATEGIES)))
-    found = [re.search(rf"\[({names})[]-]", nodeid) for nodeid in ids]
-    groups = [nodeid.rpartition("@")[2] for nodeid in ids]
-    return "", [device[1] if device else "cpu" for device in found], groups
 
 
 @pytest.hookimpl(tryfirst=True, specname="pytest_runtest_logreport")

@@ -267,8 +267,8 @@ TAKEN = [
     mutant(
         "marks that the project adds are not seen when cards are given back",
         b.a_test_that_is_marked_after_collection_keeps_its_card,
-        "        _keep_kind(item)\n    kinds",
-        "        pass\n    kinds",
+        "_keep_kind(item)[0] for item in session.items",
+        "item.stash[KIND] for item in session.items",
     ),
     mutant(
         "reason why a card was not taken is lost",

@@ -530,8 +530,8 @@ UNLABELLED = """
 """
 
 
-def ids_without_a_label_are_guessed(harness: str, python: Path) -> None:
-    """Where a worker's ids come as they are, the device in the id counts."""
+def tests_without_a_label_go_to_cards(harness: str, python: Path) -> None:
+    """Where a worker's ids come as they are: all of them, for none may be skipped."""
     files = {**MIXED, "unlabelled.py": UNLABELLED}
     mixed = run(harness, python, files, "-n4", "-p", "unlabelled")
 
@@ -717,7 +717,7 @@ WITH_XDIST = (
     an_order_that_differs_is_explained,
     a_replacement_that_differs_ends,
     another_xdist_is_left_to_itself,
-    ids_without_a_label_are_guessed,
+    tests_without_a_label_go_to_cards,
     own_strategies_are_for_a_card,
 )
 WITH_PLUGINS = (reruns_are_reruns, a_random_order_is_kept)

@@ -138,16 +138,16 @@ UNDER_XDIST = [
         "return [1] if self._fits(node) else [0]",
     ),
     mutant(
-        "kinds are guessed from ids",
+        "what a worker tells is not heard",
         b.a_parameter_called_gpu_is_no_device,
-        'json.loads(label or "null") or _guess(ids)',
-        "_guess(ids)",
+        'json.loads(label) if label else ("", ["none"] * len(ids), [])',
+        '("", ["none"] * len(ids), [])',
     ),
     mutant(
         "labels stay in the ids",
         b.without_a_card_left_tests_fail_by_name,
-        "    ids[:1] = [first] * len(ids[:1])\n",
-        "",
+        "ids[0], _, label = ",
+        "_, _, label = ",
     ),
     mutant(
         "groups are not told",
@@ -240,16 +240,10 @@ UNDER_XDIST = [
         "return type(member)",
     ),
     mutant(
-        "nothing is guessed",
-        b.ids_without_a_label_are_guessed,
-        'device[1] if device else "cpu"',
-        '"cpu"',
-    ),
-    mutant(
-        "only distributed is guessed",
-        b.own_strategies_are_for_a_card,
-        'map(re.escape, ("gpu", *STRATEGIES))',
-        'map(re.escape, ("gpu", "distributed"))',
+        "without a label all are for the CPU",
+        b.tests_without_a_label_go_to_cards,
+        '["none"] * len(ids)',
+        '["cpu"] * len(ids)',
     ),
     mutant(
         "strategy of one's own is for the CPU",

@@ -104,8 +104,8 @@ ISOLATION = [
     mutant(
         "seeds are not set",
         i.a_test_draws_the_same_numbers,
-        "    _seed()\n    problem, kind",
-        "    problem, kind",
+        "    _seed()\n    kind, problem",
+        "    kind, problem",
     ),
     mutant(
         "NumPy's seed is not set",
