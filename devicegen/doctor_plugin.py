@@ -7,6 +7,7 @@ Python 3.9. It changes no file; ``DEVICEGEN_DOCTOR`` names the file that its ans
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
@@ -54,6 +55,15 @@ def pytest_configure(config: Any) -> None:
     ANSWER["xdist"] = config.pluginmanager.hasplugin("xdist")
 
 
+def _scope_fixtures(item: Any) -> Any:
+    """Return what of the harness's fixture's name an item that uses it will get, the last one."""
+    if NAMES["fixture"] not in getattr(item, "fixturenames", ()):
+        return None
+    get = item.session._fixturemanager.getfixturedefs  # the second one: a node id before pytest 8.1
+    takes_nodes = "node" in inspect.signature(get).parameters
+    return get(NAMES["fixture"], item if takes_nodes else item.parent.nodeid)
+
+
 def pytest_collection_finish(session: Any) -> None:
     """Count the items of each device; note those that have none and those with another fixture."""
     harnesses = dict(_harnesses(session.config))
@@ -67,8 +77,7 @@ def pytest_collection_finish(session: Any) -> None:
             counts["none"] += 1
         else:
             ANSWER["unscoped"].append(item.nodeid)
-        info = getattr(item, "_fixtureinfo", None)
-        definitions = info.name2fixturedefs.get(NAMES["fixture"]) if info else None
+        definitions = _scope_fixtures(item)
         if definitions:
             file = os.path.realpath(definitions[-1].func.__code__.co_filename)
             if file not in harnesses:

@@ -99,8 +99,9 @@ WRONG: dict[str, tuple[dict[str, str | bytes], str]] = {
     "pytest stops": ({"pytest.ini": "[pytest]\naddopts = --nonsense\n"}, "pytest stops (exit cod"),
     "a fixture of the same name": (
         {"tests/test_b.py": "import pytest\n@pytest.fixture\ndef device_scope(): pass\n"
-         "def test_b(device_scope): pass\n"},
-        "another fixture device_scope hides the harness's in 1 items: tests/test_b.py",
+         "def test_b(device_scope): pass\n"
+         "@pytest.mark.run_on(['gpu'])\ndef test_c(): pass\n"},
+        "another fixture device_scope hides the harness's in 2 items: tests/test_b.py",
     ),
     "a wrong marker": (
         {"tests/test_b.py": "import pytest\n@pytest.mark.run_on('tpu')\ndef test_b(): pass\n"},
