@@ -233,7 +233,7 @@ def ask_pytest(folder: Path, env: str, names: list[str]) -> list[tuple[str, ...]
             expected.append((name, str(way), str(top / root), sorted(loaded)))
     file = folder / "questions.json"
     file.write_text(json.dumps(questions))
-    done = run_process([environment(env), "-c", ASK_PYTEST, file, folder], folder, timeout=300)
+    done = run_process([environment(env), "-c", ASK_PYTEST, file, folder], folder)
     answers = json.loads(done.stdout.splitlines()[-1])
     assert len(expected) == len(answers) > len(names)
     return [

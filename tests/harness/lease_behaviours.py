@@ -7,7 +7,6 @@ No verdict hangs on a time: what has to come first is waited for, up to `LIMIT`.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.behaviours import FAKE_TENSORFLOW, HERE, PROBE
-from harness.lease_stress import locked
+from harness.lease_stress import locked, whole_lines
 from kit import clean_environ
 from kit.harness import harness_project
 from kit.nvidia_smi import StandInNvidiaSmi, cards
@@ -84,12 +83,6 @@ CPU = {  # and one that needs none
                 until_let_go()
     """,
 }
-
-
-def whole_lines(log: Path) -> list[dict[str, Any]]:
-    """Return the entries of a file to which processes write; half of a line is none yet."""
-    lines = log.read_text("utf-8").splitlines(True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 class Running:
