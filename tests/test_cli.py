@@ -124,7 +124,7 @@ def test_completion(shell: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["init", "check", slow("upgrade --no-xdist"), slow("init --dry-run")]
+    "verb", [slow("init"), "check", slow("upgrade --no-xdist"), slow("init --dry-run")]
 )
 def test_a_reader_who_has_gone_stops_nothing(verb: str, tmp_path: Path) -> None:
     write_tree(tmp_path, LIBRARY)
@@ -159,6 +159,7 @@ def test_a_full_output_is_one_line(args: list[str], tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.slow
 def test_an_output_that_cannot_show_a_name_shows_it_escaped(
     devicegen: Devicegen, tmp_path: Path
 ) -> None:

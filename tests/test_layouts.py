@@ -107,6 +107,7 @@ def run_layouts(folder: Path, names: list[str], env: str, fake: Path) -> None:
     assert not wrong, "\n\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_the_harness_is_active(tmp_path: Path, fake_tensorflow: Path) -> None:
     run_layouts(tmp_path, list(QUICK), "pytest-9", fake_tensorflow)
 

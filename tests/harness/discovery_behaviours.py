@@ -369,9 +369,6 @@ DISCOVERY = (
 )
 QUICK = (  # half a second at most, and the most that can be seen in it
     the_driver_alone_will_do,
-    driver_files_are_the_last_source,
     what_nvidia_smi_writes_beside_its_answer_is_no_fault,
-    the_machine_is_asked_once,
     busy_cards_are_passed_over,
-    memory_limits_fit_the_free_memory,
 )

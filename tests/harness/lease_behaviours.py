@@ -1271,5 +1271,4 @@ QUICK = (  # a second at most, and the most that can be seen in it
     a_card_has_one_run_at_a_time,
     a_worker_without_a_run_has_no_card,
     a_taken_card_is_replaced,
-    a_replacement_has_no_card_that_was_given_back,
 )
