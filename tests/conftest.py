@@ -16,7 +16,10 @@ from kit.environments import PYTESTS, TENSORFLOWS
 
 # The same examples on every machine, however slow it is; EXPLORE=1 draws new ones.
 hypothesis.settings.register_profile(
-    "devicegen", deadline=None, derandomize="EXPLORE" not in os.environ
+    "devicegen",
+    deadline=None,
+    derandomize="EXPLORE" not in os.environ,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("devicegen")
 

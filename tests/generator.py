@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from devicegen.cli import main
 from devicegen.conftest_block import END, is_block, with_block
 from devicegen.record import Answers, Record, read_record
+from kit.trees import read_tree, write_tree
 
 # What takes the usual names.
 TAKEN = """
@@ -67,6 +70,19 @@ def run(*args: str | Path) -> Done:
         except SystemExit as stop:
             code = int(stop.code or 0)
     return Done(code, out.getvalue(), err.getvalue())
+
+
+@cache
+def _library_with_harness() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        top = write_tree(Path(folder), LIBRARY)
+        assert run("init", top).code == 0
+        return read_tree(top)
+
+
+def library_with_harness(top: Path) -> Path:
+    """Make of ``top`` what ``init`` makes of the library, which it is asked for but once."""
+    return write_tree(top, _library_with_harness())
 
 
 def in_a_fork(work: Callable[[], int]) -> int:

@@ -307,8 +307,16 @@ def test_after_sigkill_the_next_run_puts_back_the_old_tree_or_has_the_new(
     assert kills >= (2 if kind != "mkdir" else 2 * (scenario.args == ("init",)))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("kind", ["open", "replace", "unlink"])
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        pytest.param(
+            kind, number, marks=[pytest.mark.slow] * (kind != "replace" or number == signal.SIGHUP)
+        )
+        for kind in ("open", "replace", "unlink")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    ],
+)
 def test_a_signal_while_files_are_written_waits_for_the_end(
     scenario: Scenario, kind: str, number: signal.Signals, tmp_path: Path, patched: Any
 ) -> None:

@@ -155,6 +155,7 @@ def test_where_nothing_runs_pytest(tmp_path: Path) -> None:
     assert run("check", tmp_path).code == 0
 
 
+@pytest.mark.slow
 def test_the_main_is_where_the_conftest_is(tmp_path: Path) -> None:
     """Where it is asked for, and where it is moved to later, with the main or without."""
     write_tree(tmp_path, {**BAZEL, "tests/unit/test_b.py": "def test_b(): pass\n"})

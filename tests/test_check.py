@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from devicegen import __version__
-from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, make_older, run, state
+from generator import (
+    HARNESS,
+    LIBRARY,
+    PRISTINE,
+    RECORD,
+    Done,
+    library_with_harness,
+    make_older,
+    run,
+    state,
+)
 from kit import clean_environ, write_tree
 
 CURRENT_LINE = f"Current: written by devicegen {__version__}.\n"
@@ -25,8 +35,7 @@ EDITED = f"{HARNESS}: edited since devicegen wrote it; an upgrade keeps that\n"
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     """A repository with a harness."""
-    assert run("init", write_tree(tmp_path, LIBRARY)).code == 0
-    return tmp_path
+    return library_with_harness(tmp_path)
 
 
 def check(top: Path) -> Done:
@@ -82,6 +91,7 @@ def test_strict_lets_what_was_not_edited_pass(top: Path) -> None:
     assert run("check", "--strict", top) == CURRENT
 
 
+@pytest.mark.slow
 def test_an_edit_in_the_way_of_something_newer(top: Path) -> None:
     make_older(top)
     (top / HARNESS).write_bytes((top / HARNESS).read_bytes() + b"# a comment\n")
@@ -94,6 +104,7 @@ def test_an_edit_in_the_way_of_something_newer(top: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_conflict_markers_in_a_committed_file(top: Path) -> None:
     make_older(top)
     (top / HARNESS).write_bytes((top / HARNESS).read_bytes() + b"# a comment\n")
@@ -173,7 +184,8 @@ def test_a_commit_and_an_autocrlf_clone_are_current(top: Path, tmp_path: Path) -
     assert status == ""
 
 
-@pytest.mark.parametrize("place", [pytest.param("top", marks=pytest.mark.slow), "worktree"])
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["top", "worktree"])
 def test_as_a_pre_commit_hook(top: Path, tmp_path: Path, place: str) -> None:
     """Git gives a hook its GIT_DIR and index, which must not lead devicegen astray."""
     environ = clean_environ()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -19,7 +20,7 @@ import devicegen.planning
 from devicegen import __version__
 from generator import HARNESS, LIBRARY, RECORD, Done, run, state
 from kit import clean_environ, read_tree, write_tree
-from kit.processes import run_process
+from kit.processes import LIMIT, run_process
 
 Devicegen = Callable[..., CompletedProcess[str]]
 SCRIPT = Path(sys.executable).with_name("devicegen")
@@ -123,7 +124,7 @@ def test_completion(shell: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["init", "check", slow("upgrade --no-xdist"), slow("init --dry-run")]
+    "verb", [slow("init"), "check", slow("upgrade --no-xdist"), slow("init --dry-run")]
 )
 def test_a_reader_who_has_gone_stops_nothing(verb: str, tmp_path: Path) -> None:
     write_tree(tmp_path, LIBRARY)
@@ -158,6 +159,7 @@ def test_a_full_output_is_one_line(args: list[str], tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.slow
 def test_an_output_that_cannot_show_a_name_shows_it_escaped(
     devicegen: Devicegen, tmp_path: Path
 ) -> None:
@@ -185,7 +187,9 @@ def test_ctrl_c_while_it_is_busy(verb: str, tmp_path: Path) -> None:
         run("init", top)
     before = state(top)
     ready = tmp_path / "ready"
-    git = write_tree(tmp_path, {"bin/git": f"#!/bin/sh\n: >{ready}\nexec sleep 60\n"}) / "bin/git"
+    git = (
+        write_tree(tmp_path, {"bin/git": f"#!/bin/sh\n: >{ready}\nexec sleep 3600\n"}) / "bin/git"
+    )
     git.chmod(0o755)
     environ = clean_environ({"PATH": f"{git.parent}:{os.environ['PATH']}"})
 
@@ -197,16 +201,17 @@ def test_ctrl_c_while_it_is_busy(verb: str, tmp_path: Path) -> None:
         try:
             _wait_for(ready.exists)
             os.killpg(process.pid, signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=20)
+            stdout, stderr = process.communicate(timeout=LIMIT)
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
     assert (process.returncode, stdout, stderr) == (130, "", "")
     assert state(top) == before
 
 
 def _wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

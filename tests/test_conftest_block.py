@@ -78,7 +78,7 @@ def init_in(top: Path, owner: bytes) -> bytes:
     return (top / PLACE).read_bytes()
 
 
-@pytest.mark.parametrize("name", mostly_slow(OWNERS, "hooks", "BOM and CRLF", "latin-1"))
+@pytest.mark.parametrize("name", mostly_slow(OWNERS, "BOM and CRLF"))
 def test_every_other_byte_stays(tmp_path: Path, name: str) -> None:
     owner = OWNERS[name]
 
@@ -162,6 +162,7 @@ def functions(module: ast.Module) -> list[str]:
     return [node.name for node in module.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
 
 
+@pytest.mark.slow
 def test_names_of_the_project_are_left_to_it(tmp_path: Path) -> None:
     """A name that both use for something else, defined, imported or from elsewhere, is renamed."""
     owner = """
@@ -208,7 +209,8 @@ def test_names_of_the_project_are_left_to_it(tmp_path: Path) -> None:
     assert re.search(r"^import os\b", block, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", mostly_slow(FORMATTERS, "ruff format"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORMATTERS)
 def test_formatters_and_import_sorters_are_no_edit(tmp_path: Path, name: str) -> None:
     for number, owner in enumerate([OWNERS["hooks"], OWNERS["only imports"], OWNERS["empty"]]):
         top = tmp_path / str(number)
@@ -260,7 +262,9 @@ def test_an_edit_outside_the_block_is_none(tmp_path: Path) -> None:
     ("damage", "words"),
     [
         (lambda data: data.replace(END.encode(), b""), "must be there once, in this order"),
-        (lambda data: data + data, "must be there once, in this order"),
+        pytest.param(
+            lambda data: data + data, "must be there once, in this order", marks=pytest.mark.slow
+        ),
     ],
     ids=["no end", "twice"],
 )
@@ -277,6 +281,7 @@ def test_a_damaged_block_is_said(tmp_path: Path, damage, words: str) -> None:  #
     assert state(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_a_block_without_a_record_stays_where_it_is(tmp_path: Path) -> None:
     files = {"pytest.ini": "[pytest]\n", "tests/test_a.py": TEST, "conftest.py": "X = 1\n"}
     write_tree(tmp_path, {**files, "tests/conftest.py": "Y = 1\n"})

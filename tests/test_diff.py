@@ -11,15 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from generator import HARNESS, LIBRARY, Done, make_older, run, state
+from generator import HARNESS, LIBRARY, Done, library_with_harness, make_older, run, state
 from kit import clean_environ, read_tree, write_tree
 
 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     """A repository with a harness."""
-    assert run("init", write_tree(tmp_path, LIBRARY)).code == 0
-    return tmp_path
+    return library_with_harness(tmp_path)
 
 
 def test_nothing_to_change_is_nothing_printed(top: Path) -> None:
@@ -32,6 +31,7 @@ def test_without_a_record_it_points_to_init(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_patch_makes_of_it_what_upgrade_makes(top: Path, tmp_path: Path) -> None:
     make_older(top)
     text = (top / HARNESS).read_text("utf-8")
@@ -77,7 +77,7 @@ def test_a_record_alone_is_nothing_to_see(top: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "coloured"),
     [
-        ({}, True),
+        pytest.param({}, True, marks=pytest.mark.slow),
         pytest.param({"NO_COLOR": "1"}, False, marks=pytest.mark.slow),
         pytest.param({"TERM": "dumb"}, False, marks=pytest.mark.slow),
     ],

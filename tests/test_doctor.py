@@ -168,7 +168,7 @@ def test_leases_of_others_and_the_mapping_beside_them(
         used.mkdir(parents=True)
         orphan = (
             f"import fcntl, os, time; lock = os.open({str(used)!r}, 0); "
-            "fcntl.flock(lock, fcntl.LOCK_SH); print(flush=True); time.sleep(60)"
+            "fcntl.flock(lock, fcntl.LOCK_SH); print(flush=True); time.sleep(3600)"
         )
         with subprocess.Popen([sys.executable, "-c", orphan], stdout=subprocess.PIPE) as worker:
             assert worker.stdout

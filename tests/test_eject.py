@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from devicegen.python_code import says_the_same
-from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, make_older, run, state
+from generator import (
+    HARNESS,
+    LIBRARY,
+    PRISTINE,
+    RECORD,
+    Done,
+    library_with_harness,
+    make_older,
+    run,
+    state,
+)
 from kit import read_tree, write_tree
 
 
@@ -21,8 +31,7 @@ def inspected(top: Path) -> dict[str, Any]:
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     """A repository with a harness."""
-    assert run("init", write_tree(tmp_path, LIBRARY)).code == 0
-    return tmp_path
+    return library_with_harness(tmp_path)
 
 
 def without_header(text: str) -> str:
@@ -137,6 +146,7 @@ def test_without_a_record(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [HARNESS, "conftest.py"])
 def test_what_init_says_of_a_harness_that_was_ejected(tmp_path: Path, place: str) -> None:
     """A file of its own, or a block: it is the project's, and a second one would stop pytest."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from generator import HARNESS, LIBRARY, make_older, run, state
+from generator import HARNESS, LIBRARY, library_with_harness, make_older, run, state
 from kit import clean_environ, write_tree
 
 CHANGED = ('MARKER_NAMES = ("run_on", "no_device_scope")', 'MARKER_NAMES = ("run_on",)')
@@ -49,8 +49,7 @@ def no_git_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     """A committed repository with an older harness."""
-    top = write_tree(tmp_path / "top", LIBRARY)
-    assert run("init", top).code == 0
+    top = library_with_harness(tmp_path / "top")
     make_older(top, CHANGED)
     commit(top)
     return top
@@ -150,6 +149,7 @@ def test_eject_asks_too(top: Path) -> None:
     assert run("eject", top, "--allow-dirty").code == 0
 
 
+@pytest.mark.slow
 def test_resolving_needs_no_permission(top: Path) -> None:
     text = (top / HARNESS).read_text("utf-8")
     ours = text.replace(CHANGED[1], 'MARKER_NAMES = ("run_on", "ours")')
@@ -303,7 +303,7 @@ MEND = "; mend that first, or pass --allow-dirty"
 
 @pytest.mark.parametrize(
     "how",
-    [pytest.param(how, marks=[pytest.mark.slow] * (how not in UNREAD[:2])) for how in UNREAD],
+    [pytest.param(how, marks=[pytest.mark.slow] * (how != UNREAD[0])) for how in UNREAD],
 )
 def test_where_git_does_not_answer_an_edited_file_is_not_written(
     how: Callable[[Path, pytest.MonkeyPatch], str], top: Path, monkeypatch: pytest.MonkeyPatch
@@ -391,7 +391,10 @@ def conflicting(top: Path) -> tuple[str, ...]:
     return ("--memory-limit-mb", "512")
 
 
-@pytest.mark.parametrize("where", [".", "..", "/"])
+@pytest.mark.parametrize(
+    "where",
+    [pytest.param(".", marks=pytest.mark.slow), "..", pytest.param("/", marks=pytest.mark.slow)],
+)
 def test_a_conflict_that_is_given_up(
     top: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,6 +417,7 @@ def test_a_conflict_that_is_given_up(
     assert run("check", top).code == 0
 
 
+@pytest.mark.slow
 def test_a_conflict_that_git_could_not_take_back(top: Path) -> None:
     flags = conflicting(top)
 
@@ -424,6 +428,7 @@ def test_a_conflict_that_git_could_not_take_back(top: Path) -> None:
     assert "to go back" not in done.stderr
 
 
+@pytest.mark.slow
 def test_what_a_conflict_has_left_fails_no_check(top: Path) -> None:
     """After ``git checkout .``, which takes no file away."""
     flags = conflicting(top)

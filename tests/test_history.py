@@ -69,7 +69,9 @@ class Old:
 USUAL, *OTHERS = VARIANTS
 # A version has the variants that there were then.
 SETS = [
-    pytest.param(version, name, marks=[] if name == USUAL else pytest.mark.slow)
+    pytest.param(
+        version, name, marks=[pytest.mark.slow] * ((version, name) != (VERSIONS[-1], USUAL))
+    )
     for version in VERSIONS
     for name in VARIANTS
     if (HISTORY / version / name).is_dir()

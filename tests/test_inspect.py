@@ -194,7 +194,15 @@ def test_a_refusal_and_a_broken_file_are_facts(
     assert run("inspect", tmp_path).code == 0
 
 
-@pytest.mark.parametrize("own", [{}, {"tests/conftest.py": "import os\n", "conftest.py": ""}])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {},
+        pytest.param(
+            {"tests/conftest.py": "import os\n", "conftest.py": ""}, marks=pytest.mark.slow
+        ),
+    ],
+)
 def test_what_devicegen_wrote_imports_no_framework(
     tmp_path: Path, own: dict[str, str | bytes]
 ) -> None:

@@ -107,6 +107,7 @@ def run_layouts(folder: Path, names: list[str], env: str, fake: Path) -> None:
     assert not wrong, "\n\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_the_harness_is_active(tmp_path: Path, fake_tensorflow: Path) -> None:
     run_layouts(tmp_path, list(QUICK), "pytest-9", fake_tensorflow)
 
@@ -233,7 +234,7 @@ def ask_pytest(folder: Path, env: str, names: list[str]) -> list[tuple[str, ...]
             expected.append((name, str(way), str(top / root), sorted(loaded)))
     file = folder / "questions.json"
     file.write_text(json.dumps(questions))
-    done = run_process([environment(env), "-c", ASK_PYTEST, file, folder], folder, timeout=300)
+    done = run_process([environment(env), "-c", ASK_PYTEST, file, folder], folder)
     answers = json.loads(done.stdout.splitlines()[-1])
     assert len(expected) == len(answers) > len(names)
     return [

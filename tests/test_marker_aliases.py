@@ -112,8 +112,8 @@ def test_all_marks_that_pytest_and_xdist_have_are_refused() -> None:
     ("name", "meaning", "is_later"),
     [
         ("cpu", "run_on:gpu", False),
-        ("distributed", "no_device_scope", False),
-        ("gpu", "run_on:gpu", True),
+        pytest.param("distributed", "no_device_scope", False, marks=pytest.mark.slow),
+        pytest.param("gpu", "run_on:gpu", True, marks=pytest.mark.slow),
     ],
 )
 def test_an_alias_that_is_a_plain_marks_name_gives_those_a_prefix(

@@ -13,7 +13,7 @@ import pytest
 
 from kit import clean_environ, write_tree
 from kit.environments import make_environment
-from kit.processes import run_process
+from kit.processes import LIMIT, run_process
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         [sys.executable, "-m", "build", "--installer", "uv", "--outdir", str(folder), str(TOP)],
         env=clean_environ(),
         check=True,
-        timeout=300,
+        timeout=LIMIT,
     )
     (wheel,) = folder.glob("*.whl")
     (sdist,) = folder.glob("*.tar.gz")

@@ -50,6 +50,7 @@ def test_it_is_rendered_recorded_and_replayed(top: Path, monkeypatch: pytest.Mon
     assert harness(top).endswith(OURS)
 
 
+@pytest.mark.slow
 def test_what_changes_in_it_is_merged(top: Path) -> None:
     run("init", top, "--templates", top / "tools/templates")
     text = harness(top).replace("\nimport os\n", "\nimport os  # ours\n")
@@ -89,6 +90,7 @@ def test_a_folder_elsewhere_is_recorded_in_full(top: Path, tmp_path: Path) -> No
     assert run("upgrade", top, "--no-templates").code == 0
 
 
+@pytest.mark.slow
 def test_a_changed_original_is_said_once(top: Path) -> None:
     run("init", top, "--templates", top / "tools/templates")
     before = read_tree(top)

@@ -12,7 +12,17 @@ import pytest
 
 from devicegen import __version__
 from devicegen.record import Answers
-from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, make_older, run, state
+from generator import (
+    HARNESS,
+    LIBRARY,
+    PRISTINE,
+    RECORD,
+    Done,
+    library_with_harness,
+    make_older,
+    run,
+    state,
+)
 from kit import read_tree, write_tree
 
 UP_TO_DATE = Done(0, "Nothing to do: the harness is current.\n", "")
@@ -23,8 +33,7 @@ RENEWED = Done(0, f"update  {HARNESS}\nupdate  {PRISTINE}\nupdate  {RECORD}\n", 
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     """A repository with a harness."""
-    assert run("init", write_tree(tmp_path, LIBRARY)).code == 0
-    return tmp_path
+    return library_with_harness(tmp_path)
 
 
 def edit(top: Path, old: str = "\nimport os\n", new: str = "\nimport os  # edited\n") -> None:
@@ -73,6 +82,7 @@ def test_dry_run_and_diff_write_nothing(top: Path) -> None:
     assert ".devicegen" not in diff.stdout
 
 
+@pytest.mark.slow
 def test_answers_are_remembered_changed_and_taken_back(top: Path) -> None:
     as_first = read_tree(top)
 

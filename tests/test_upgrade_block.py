@@ -96,6 +96,7 @@ def conflict(top: Path) -> int:
 # Kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("around", EACH)
 def test_an_edit_is_merged_and_no_other_byte_changes(tmp_path: Path, around: str) -> None:
     top = made(tmp_path, around)
@@ -186,6 +187,7 @@ def test_a_conflict_stays_within_the_block(tmp_path: Path, around: str) -> None:
     assert (top / PENDING).read_bytes().decode() == newest
 
 
+@pytest.mark.slow
 def test_check_and_a_second_upgrade_see_it(top: Path) -> None:
     line = conflict(top)
     before = state(top)
@@ -225,6 +227,7 @@ def test_what_would_be_a_conflict_is_said_beforehand(top: Path) -> None:
 # Deleted, moved, replaced
 
 
+@pytest.mark.slow
 def test_a_deleted_block_stays_deleted_and_comes_back_when_asked(top: Path) -> None:
     newest = block_of(top)
     make_older(top)
@@ -329,6 +332,7 @@ def test_uncommitted_work_around_the_block_is_not_written_into(top: Path) -> Non
 # Templates of the project's own, and eject
 
 
+@pytest.mark.slow
 def test_templates_of_their_own_and_a_block(tmp_path: Path) -> None:
     name = "tools/templates/harness/report.py.j2"
     wrapped = '{% include "devicegen/harness/report.py.j2" %}\n\nOURS = 1\n'

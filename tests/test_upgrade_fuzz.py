@@ -101,7 +101,7 @@ class Case:
 
     def older_text(self) -> str:
         """Take a set of templates that was in use, or today's with random changes."""
-        sets = [folder.name for folder in HISTORY.iterdir()]
+        sets = sorted(folder.name for folder in HISTORY.iterdir())
         self.version = self.chance.choice([*sets, "0.0.1", "0.0.1"])
         if self.version != "0.0.1":
             file = HISTORY / self.version / self.variant / "conftest.py.txt"

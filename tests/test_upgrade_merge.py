@@ -13,7 +13,17 @@ from pathlib import Path
 import pytest
 
 from devicegen import __version__, migration_notes
-from generator import HARNESS, LIBRARY, PRISTINE, RECORD, Done, make_older, run, state
+from generator import (
+    HARNESS,
+    LIBRARY,
+    PRISTINE,
+    RECORD,
+    Done,
+    library_with_harness,
+    make_older,
+    run,
+    state,
+)
 from kit import read_tree, write_tree
 
 PENDING = ".devicegen/tests/conftest.py.pending"
@@ -25,8 +35,7 @@ CHANGED = ('MARKER_NAMES = ("run_on", "no_device_scope")', 'MARKER_NAMES = ("run
 @pytest.fixture
 def top(tmp_path: Path) -> Path:
     """A repository with a harness."""
-    assert run("init", write_tree(tmp_path, LIBRARY)).code == 0
-    return tmp_path
+    return library_with_harness(tmp_path)
 
 
 def harness(top: Path) -> str:
@@ -76,7 +85,10 @@ def test_an_edit_alone_is_merged_and_recorded(top: Path) -> None:
     assert run("upgrade", top).stdout == "Nothing to do: the harness is current.\n"
 
 
-@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize(
+    "newline",
+    [pytest.param("\n", id="lf", marks=pytest.mark.slow), pytest.param("\r\n", id="crlf")],
+)
 def test_an_edited_and_formatted_file(top: Path, newline: str) -> None:
     newest = harness(top)
     make_older(top, CHANGED)
@@ -95,6 +107,7 @@ def test_an_edited_and_formatted_file(top: Path, newline: str) -> None:
     assert stat.S_IMODE((top / HARNESS).stat().st_mode) == 0o640
 
 
+@pytest.mark.slow
 def test_what_the_user_took_out_stays_out(top: Path) -> None:
     make_older(top, CHANGED)
     edit(top, "\nimport os\n", "\n")
@@ -127,7 +140,15 @@ def test_a_conflict_is_shown_and_said(top: Path) -> None:
     assert (top / PENDING).read_bytes().decode() == newest
 
 
-@pytest.mark.parametrize("args", [[], ["--dry-run"], ["--diff"]], ids=str)
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        pytest.param(["--dry-run"], marks=pytest.mark.slow),
+        pytest.param(["--diff"], marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_each_place_is_listed_beforehand_too(top: Path, args: list[str]) -> None:
     make_older(top, CHANGED)
     edit(top, 'MARKER_NAMES = ("run_on",)', 'MARKER_NAMES = ("run_on", "ours")')
@@ -150,7 +171,16 @@ def test_each_place_is_listed_beforehand_too(top: Path, args: list[str]) -> None
         assert f">>>>>>> devicegen {__version__}" in added
 
 
-@pytest.mark.parametrize("verb", [["upgrade"], ["init"], ["diff"], ["eject"]], ids=str)
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["upgrade"],
+        pytest.param(["init"], marks=pytest.mark.slow),
+        pytest.param(["diff"], marks=pytest.mark.slow),
+        ["eject"],
+    ],
+    ids=str,
+)
 def test_nothing_is_done_over_conflict_markers(top: Path, verb: list[str]) -> None:
     conflict(top)
     before = state(top)
@@ -176,7 +206,7 @@ RESOLUTIONS = {
 @pytest.mark.parametrize(
     "resolution",
     [
-        pytest.param(text, id=name, marks=[pytest.mark.slow] * (name not in ("new", "neither")))
+        pytest.param(text, id=name, marks=[pytest.mark.slow] * (name != "new"))
         for name, text in RESOLUTIONS.items()
     ],
 )
@@ -211,6 +241,7 @@ def test_a_file_that_was_put_back_is_merged_again(top: Path) -> None:
     assert read_tree(top) == conflicted
 
 
+@pytest.mark.slow
 def test_answers_outlive_a_conflict(top: Path) -> None:
     make_older(top, CHANGED)
     edit(top, 'MARKER_NAMES = ("run_on",)', 'MARKER_NAMES = ("run_on", "ours")')
@@ -225,6 +256,7 @@ def test_answers_outlive_a_conflict(top: Path) -> None:
     assert "512" in harness(top)
 
 
+@pytest.mark.slow
 def test_a_pending_text_that_is_lost_costs_another_merge(top: Path) -> None:
     conflict(top)
     (top / PENDING).unlink()
@@ -235,6 +267,7 @@ def test_a_pending_text_that_is_lost_costs_another_merge(top: Path) -> None:
     assert harness(top) == text
 
 
+@pytest.mark.slow
 def test_a_newer_conflict_is_no_business_of_an_older_devicegen(top: Path) -> None:
     conflict(top)
     record = (top / RECORD).read_text("utf-8")
@@ -311,7 +344,13 @@ def test_deleted_with_its_pristine_text_is_refused(top: Path) -> None:
         pytest.param("formatted", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("replacement", [None, "import pytest\n"], ids=["gone", "another"])
+@pytest.mark.parametrize(
+    "replacement",
+    [
+        pytest.param(None, id="gone", marks=pytest.mark.slow),
+        pytest.param("import pytest\n", id="another"),
+    ],
+)
 def test_a_moved_harness_is_followed(top: Path, kind: str, replacement: str | None) -> None:
     newest = harness(top)
     make_older(top)
@@ -367,7 +406,10 @@ def test_moved_to_two_places_is_refused(top: Path) -> None:
     assert state(top) == before
 
 
-@pytest.mark.parametrize("header", ["Written by devicegen", "Written by us, not devicegen"])
+@pytest.mark.parametrize(
+    "header",
+    ["Written by devicegen", pytest.param("Written by us, not devicegen", marks=pytest.mark.slow)],
+)
 def test_a_copy_is_not_followed(top: Path, header: str) -> None:
     shutil.copy(top / HARNESS, top / "conftest.py")
     edit(top, "Written by devicegen", header)

@@ -103,9 +103,9 @@ def ranks_with_a_mask_each_share_no_card(m: Machine) -> None:
         assert "1 passed" in run.finish(), run.text
 
     first = m.start(**mpi(0, 2), CUDA_VISIBLE_DEVICES="1").holding()
-    second = m.start(**mpi(1, 2), CUDA_VISIBLE_DEVICES="1", PYTEST_GPU_WAIT="60")
-    text = second.finish(15)
+    text = m.run(**mpi(1, 2), CUDA_VISIBLE_DEVICES="1", PYTEST_GPU_WAIT="2")
     assert "1 error" in text, text
+    assert "waiting" not in text, text
     assert f"leased by pid {first.process.pid}" in text, text
     assert "1 passed" in first.finish(), first.text
 
@@ -141,8 +141,7 @@ def workers_of_a_rank_have_its_share(m: Machine) -> None:
 def a_rank_waits_for_its_own_card(m: Machine) -> None:
     """Another run has it; the other card is another rank's."""
     first = m.start(CUDA_VISIBLE_DEVICES="1").holding()
-    rank = m.start(**mpi(1, 2), PYTEST_GPU_WAIT="60")
-    m.until(lambda: "waiting" in rank.text, rank)
+    rank = m.start(**mpi(1, 2), PYTEST_GPU_WAIT="600").waiting()
     first.finish()
 
     assert "1 passed" in rank.finish(), rank.text

@@ -143,10 +143,10 @@ def header_says_who_has_which_card(harness: str, python: Path) -> None:
 def card_that_comes_late_is_reported(m: Machine) -> None:
     """A run that waited for a card says which one it has then."""
     first = m.start().holding()
-    waiting = [(m.start("-q", PYTEST_GPU_WAIT="60"), "this process"),
-               (m.start("-n1", PYTEST_GPU_WAIT="60"), "gw0")]  # fmt: skip
+    waiting = [(m.start("-q", PYTEST_GPU_WAIT="600"), "this process"),
+               (m.start("-n1", PYTEST_GPU_WAIT="600"), "gw0")]  # fmt: skip
     for run, _ in waiting:
-        m.until(lambda run=run: "waiting" in run.text, run)
+        run.waiting()
     first.finish()
     for run, _ in waiting:
         run.go.touch()

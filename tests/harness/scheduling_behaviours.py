@@ -25,6 +25,7 @@ from kit.runs import PytestRun, run_pytest
 
 MODES = ("load", "worksteal", "loadscope", "loadfile", "loadgroup")
 CARDS = ("gw0", "gw1")  # of --gpu-simulate=2
+Durations = dict[str, dict[str, float]]  # as kept: device -> node id -> seconds
 
 
 def run(
@@ -559,7 +560,6 @@ FLAKY = {
     "test_flaky.py": """
         import os
         import pathlib
-        import time
         import pytest
 
         @pytest.mark.run_on(["gpu"])
@@ -576,11 +576,13 @@ FLAKY = {
 
         @pytest.mark.run_on(["gpu"])
         @pytest.mark.flaky(reruns=2)
-        def test_crashes_once():
+        def test_crashes_once(request):
             crashed = pathlib.Path("crashed.txt")
             if not crashed.exists():
                 crashed.touch()
-                time.sleep(1)  # rerunfailures tells its controller, and awaits no answer
+                # rerunfailures tells its controller, and awaits no answer. To a question it
+                # does, on the same connection: what was told before has arrived then.
+                request.config.failures_db.get_test_failures("anything")
                 os._exit(1)
     """
 }
@@ -629,7 +631,7 @@ UNEVEN = {
         import pytest
 
         def test_1(): pass
-        def test_2(): time.sleep(0.4)
+        def test_2(): time.sleep(0.1)
         def test_3(): pass
     """,
     "test_b.py": """
@@ -638,33 +640,67 @@ UNEVEN = {
         import pytest
         run_on = pytest.mark.run_on
 
-        def test_4(): time.sleep(0.8)
+        def test_4(): time.sleep(0.1)
         @run_on(["gpu"])
         def test_5(): pass
         @run_on(["gpu"])
-        def test_6(): time.sleep(0.3)
+        def test_6(): time.sleep(0.1)
         def test_7(): assert os.path.exists("fixed")
     """,
 }
-SHORT = ("test_5[gpu]", "test_1", "test_3", "test_7")  # each less than a 40th of it all
+# Seconds as if measured, so that an order is no matter of noise. Those less than a 40th of it all
+# are shorter the earlier they are collected.
+SHORT = {"test_5[gpu]": 0.001, "test_1": 0.002, "test_3": 0.003, "test_7": 0.004}
+GIVEN = {"test_2": 0.4, "test_4": 0.8, "test_6[gpu]": 0.3, **SHORT}
+
+
+class TimedProject(Project):
+    """A project whose tests are known to take what a test says."""
+
+    @property
+    def kept(self) -> Path:
+        return self.root / ".pytest_cache/v/devices/durations"
+
+    def durations(self) -> Durations:
+        tables: Durations = json.loads(self.kept.read_text("utf-8"))
+        return tables
+
+    def give(self, seconds: Mapping[str, float]) -> None:
+        """Change what was measured of tests, which are named without their file."""
+        tables = self.durations()
+        left = dict(seconds)
+        for table in tables.values():
+            for nodeid in table:
+                table[nodeid] = left.pop(nodeid.partition("::")[2], table[nodeid])
+        if left:
+            raise BrokenRun(f"nothing was kept of {list(left)}: {tables}")
+        self.kept.write_text(json.dumps(tables), "utf-8")
+
+
+def took(run: PytestRun, nodeid: str) -> float:
+    """Return how many seconds pytest says a test took, with its set-up and tear-down."""
+    return sum(report.duration for report in run.reports if report.nodeid == nodeid)
 
 
 def long_tests_go_first_the_next_time(harness: str, python: Path) -> None:
     """Among those for a card, and among the others; the short ones stay as they are."""
     with tempfile.TemporaryDirectory() as folder:
-        project = Project(folder, harness, python, UNEVEN)
+        project = TimedProject(folder, harness, python, UNEVEN)
         first = project.run("-n1")
+        project.give(GIVEN)
         second = project.run("-n1")
 
-    assert ran(first) == ["test_5[gpu]", "test_6[gpu]", *(f"test_{n}" for n in (1, 2, 3, 4, 7))]
-    assert ran(second) == ["test_6[gpu]", SHORT[0], "test_4", "test_2", *SHORT[1:]], second
+    gpu, *short = SHORT
+    assert ran(first) == [gpu, "test_6[gpu]", *(f"test_{n}" for n in (1, 2, 3, 4, 7))], first
+    assert ran(second) == ["test_6[gpu]", gpu, "test_4", "test_2", *short], second
 
 
 def what_was_asked_for_goes_before_what_took_long(harness: str, python: Path) -> None:
     """``--ff``: what failed is first, as without durations."""
     with tempfile.TemporaryDirectory() as folder:
-        project = Project(folder, harness, python, UNEVEN)
+        project = TimedProject(folder, harness, python, UNEVEN)
         project.run("-n1")
+        project.give(GIVEN)
         second = project.run("-n1", "--ff")
 
     expected = ["test_5[gpu]", "test_6[gpu]", "test_7", *(f"test_{n}" for n in (1, 2, 3, 4))]
@@ -673,26 +709,29 @@ def what_was_asked_for_goes_before_what_took_long(harness: str, python: Path) ->
 
 def durations_are_kept_by_device(harness: str, python: Path) -> None:
     """In pytest's cache, with workers and without; of what is not run they stay."""
+    long_ago = 999.0  # nothing takes as long
     with tempfile.TemporaryDirectory() as folder:
-        project = Project(folder, harness, python, UNEVEN)
-        project.run("-n0")
-        kept = project.root / ".pytest_cache/v/devices/durations"
-        before = json.loads(kept.read_text("utf-8"))
-        project.run("-n2", "test_a.py")
-        after = json.loads(kept.read_text("utf-8"))
+        project = TimedProject(folder, harness, python, UNEVEN)
+        first = project.run("-n0")
+        before = project.durations()
+        project.give(dict.fromkeys(GIVEN, long_ago))
+        second = project.run("-n2", "test_a.py")
+        after = project.durations()
         project.run("-n1", "-p", "no:cacheprovider")
+        assert project.durations() == after, before
 
-    cpu, simulated = before["cpu"], before["simulated"]
-    assert set(cpu) == {
-        *(f"test_a.py::test_{n}" for n in (1, 2, 3)),
-        *(f"test_b.py::test_{n}" for n in (4, 7)),
-    }, before
-    assert set(simulated) == {"test_b.py::test_5[gpu]", "test_b.py::test_6[gpu]"}, before
-    assert before["gpu"] == {}, before
-    assert cpu["test_b.py::test_4"] >= 0.8, before
-    assert simulated["test_b.py::test_6[gpu]"] >= 0.3, before
-    assert after["cpu"].get("test_b.py::test_4") == cpu["test_b.py::test_4"], (before, after)
-    assert after["cpu"]["test_a.py::test_2"] != cpu["test_a.py::test_2"], (before, after)
+    in_a = [f"test_a.py::test_{n}" for n in (1, 2, 3)]
+    in_b = [f"test_b.py::test_{n}" for n in (4, 7)]
+    on_card = [f"test_b.py::test_{n}[gpu]" for n in (5, 6)]
+    measured = {"cpu": [*in_a, *in_b], "gpu": [], "simulated": on_card}
+    assert {device: sorted(table) for device, table in before.items()} == measured, before
+    for table in before.values():
+        for nodeid, seconds in table.items():
+            assert abs(seconds - took(first, nodeid)) < 0.001, (nodeid, before, str(first))
+    for nodeid in in_a:
+        assert abs(after["cpu"][nodeid] - took(second, nodeid)) < 0.001, (after, str(second))
+    rest = {**after["cpu"], **after["simulated"]}
+    assert [rest.get(nodeid) for nodeid in (*in_b, *on_card)] == [long_ago] * 4, after
 
 
 WITH_DURATIONS = (

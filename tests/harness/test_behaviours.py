@@ -13,6 +13,16 @@ from harness.behaviours import (
     WITHOUT_WORKERS,
     a_harness_without_split_says_so,
     a_harness_without_xdist_says_so,
+    gpus_are_asked_for_once,
+    gpus_are_not_asked_for_without_tests_to_run,
+    mapping_does_not_read_worker_names,
+    mask_ends_at_the_first_entry_that_names_no_card,
+    project_imports_stay_the_projects,
+    pytest_inside_a_test_shares_its_card,
+    simulated_cards_are_counted,
+    simulation_can_be_asked_for_in_the_environment,
+    thread_counts_of_the_caller_stay,
+    wrong_markers_are_errors_with_workers_too,
 )
 from harness.isolation_behaviours import ISOLATED, strict_placement_can_be_asked_for
 from harness.names_behaviours import ALIASED, RENAMED
@@ -32,10 +42,30 @@ Behaviour = Callable[[str, Path], None]
 NEWEST, *OLDER = PYTESTS
 
 
+# More than a run without workers each, and no more to be seen in it than in the others.
+TAKE_LONG = (
+    wrong_markers_are_errors_with_workers_too,
+    gpus_are_asked_for_once,
+    gpus_are_not_asked_for_without_tests_to_run,
+    mapping_does_not_read_worker_names,
+    mask_ends_at_the_first_entry_that_names_no_card,
+    project_imports_stay_the_projects,
+    pytest_inside_a_test_shares_its_card,
+    simulated_cards_are_counted,
+    simulation_can_be_asked_for_in_the_environment,
+    thread_counts_of_the_caller_stay,
+)
+
+
+def behaviour_param(behaviour: Behaviour) -> object:
+    marks = [pytest.mark.slow] * (behaviour in TAKE_LONG)
+    return pytest.param(behaviour, id=behaviour.__name__, marks=marks)
+
+
 @pytest.mark.parametrize(
     "name", [NEWEST, *(pytest.param(name, marks=pytest.mark.slow) for name in OLDER)]
 )
-@pytest.mark.parametrize("behaviour", WITHOUT_TENSORFLOW, ids=lambda behaviour: behaviour.__name__)
+@pytest.mark.parametrize("behaviour", [behaviour_param(each) for each in WITHOUT_TENSORFLOW])
 def test_holds(behaviour: Behaviour, name: str) -> None:
     behaviour(render_harness(), environment(name))
 

@@ -101,6 +101,7 @@ def test_mutants_apply_and_differ() -> None:
     assert len(set(texts)) == len(MUTANTS)
 
 
+@pytest.mark.slow
 def test_mutants_use_no_undefined_name(tmp_path: Path) -> None:
     """A harness that falls over a name proves nothing about the behaviour that it breaks.
 

@@ -148,6 +148,7 @@ def imported(node: ast.AST) -> list[str]:
     return []
 
 
+@pytest.mark.slow
 def test_nothing_but_imports_and_definitions_at_module_level() -> None:
     """An import hidden in an `if` or a `try` at module level would escape the test above."""
     simple = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr
@@ -177,7 +178,13 @@ def section_lengths(text: str) -> dict[str, int]:
     return lengths
 
 
-@pytest.mark.parametrize("combination", COMBINATIONS)
+@pytest.mark.parametrize(
+    "combination",
+    [  # quickly: the usual one, and the one with most in it
+        pytest.param(name, marks=[pytest.mark.slow] * (index not in (0, len(COMBINATIONS) - 2)))
+        for index, name in enumerate(COMBINATIONS)
+    ],
+)
 def test_sections_keep_to_their_budgets(combination: str) -> None:
     answers = COMBINATIONS[combination]
     lengths = section_lengths(render_harness(**answers))

@@ -19,7 +19,6 @@ NEWEST, *OLDER = PYTESTS
 QUICK = (
     p.what_waits_in_a_queue_is_taken_back,
     p.a_worker_may_die_when_it_is_asked_to_give_back,
-    p.units_stay_whole,
     b.a_parameter_called_gpu_is_no_device,
 )
 

@@ -20,6 +20,7 @@ from kit.nvidia_smi import (
     mig_machine,
     recorded_cards,
 )
+from kit.processes import LIMIT
 
 NAMES = sorted(file.stem for file in RECORDINGS.glob("*.txt"))
 Ask = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -32,11 +33,9 @@ def smi(tmp_path: Path) -> StandInNvidiaSmi:
 
 @pytest.fixture
 def ask(smi: StandInNvidiaSmi) -> Ask:
-    def run(*args: str, **options: float) -> subprocess.CompletedProcess[str]:
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
         program = smi.folder / "nvidia-smi"
-        return subprocess.run(
-            [program, *args], capture_output=True, text=True, check=False, **options
-        )
+        return subprocess.run([program, *args], capture_output=True, text=True, check=False)
 
     return run
 
@@ -165,6 +164,12 @@ def test_hangs_is_slow_and_talks_on_stderr(smi: StandInNvidiaSmi, ask: Ask) -> N
     assert ask("-L").stderr == "NVML: warning\n"
     assert time.monotonic() - start >= 0.3
     smi.answer(hangs=True)
-    with pytest.raises(subprocess.TimeoutExpired):
-        ask("-L", timeout=0.5)
-    assert len(smi.calls) == 2
+    program = smi.folder / "nvidia-smi"
+    with subprocess.Popen([program, "-L"], stdout=subprocess.PIPE) as process:
+        end = start + LIMIT
+        while len(smi.calls) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert len(smi.calls) == 2
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.communicate(timeout=0.5)
+        process.kill()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.environments import ENVIRONMENTS, only_one_at_a_time
-from kit.processes import clean_environ, run_process
+from kit.processes import LIMIT, clean_environ, run_process
 from kit.trees import write_tree
 
 PACKAGE = "bazel-bootstrap"
@@ -81,7 +81,7 @@ class Workspace:
         *args: str,
         env: Mapping[str, str] | None = None,
         path: Path | None = None,
-        timeout: float = 300,
+        timeout: float = LIMIT,
     ) -> subprocess.CompletedProcess[str]:
         """Run ``bazel ARGS`` with this interpreter's folder first on PATH, and before it ``path``.
 

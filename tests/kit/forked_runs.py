@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.processes import run_process
+from kit.processes import LIMIT, run_process
 from kit.runs import PLUGIN, PytestRun, parse_reports
 
 SERVER = Path(__file__).parent / "plugin" / "kit_forks.py"
@@ -32,7 +32,7 @@ def run_forked(
     *,
     path: Sequence[Path] = (),
     env: Mapping[str, str] | None = None,
-    timeout: float = 600,
+    timeout: float = LIMIT,
 ) -> list[PytestRun]:
     """Run ``pytest`` with ``python`` for each of ``jobs`` and return the runs in order.
 

@@ -49,6 +49,10 @@ FIXED = {
 }
 
 
+# After which a process is held to be stuck: no verdict hangs on how long a machine takes.
+LIMIT = 600.0  # seconds
+
+
 def clean_environ(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment without what could leak into a test, then ``changes``."""
     kept = {
@@ -64,7 +68,7 @@ def run_process(
     cwd: Path,
     *,
     env: Mapping[str, str] | None = None,
-    timeout: float = 120,
+    timeout: float = LIMIT,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``command`` in a clean environment changed by ``env``; never raises for its exit code.
 
@@ -103,7 +107,7 @@ def run_devicegen(
     cwd: Path,
     *,
     env: Mapping[str, str] | None = None,
-    timeout: float = 60,
+    timeout: float = LIMIT,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python -m devicegen ARGS`` in ``cwd``, with the interpreter that runs the tests."""
     return run_process([sys.executable, "-m", "devicegen", *args], cwd, env=env, timeout=timeout)

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from kit.processes import run_process
+from kit.processes import LIMIT, run_process
 
 PLUGIN = Path(__file__).parent / "plugin"
 
@@ -94,7 +94,7 @@ def run_pytest(
     cwd: Path,
     *args: str | Path,
     env: Mapping[str, str] | None = None,
-    timeout: float = 180,
+    timeout: float = LIMIT,
 ) -> PytestRun:
     """Run ``python -m pytest ARGS`` in ``cwd`` and collect its reports.
 

@@ -86,7 +86,7 @@ class Project:
         }
 
     def run(self, *command: str | Path) -> CompletedProcess[str]:
-        return run_process(command, self.top, env=self.environ, timeout=300)
+        return run_process(command, self.top, env=self.environ)
 
     def run_bazel(self) -> CompletedProcess[str]:
         env = [f"--test_env={name}={value}" for name, value in self.environ.items()]
