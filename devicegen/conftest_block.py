@@ -121,9 +121,10 @@ def make_block(harness: str, owners_text: str) -> str:
     module = ast.parse(text)
     renamed = _collisions(module, owner)
     if renamed:
-        text = _rename(text, renamed)
+        text = _rename(text, module, renamed)
+        module = ast.parse(text)
     if not _has_future_annotations(owner):
-        text = _quote_annotations(text)
+        text = _quote_annotations(text, module)
     text = _own_hook_names(text)
     text = re.sub(r"^((?:import|from) .*[^(\n])$", r"\1  # noqa: E402", text, flags=re.MULTILINE)
     return f"{BEGIN}\n{text.rstrip()}\n\n\n{END}\n"
@@ -194,23 +195,25 @@ def _other_name(name: str, taken: Iterable[str]) -> str:
     return new
 
 
-def _rename(text: str, names: Mapping[str, str]) -> str:
-    """Rename module-level names."""
-    splices = list(_uses(text, names))
+def _rename(text: str, module: ast.Module, names: Mapping[str, str]) -> str:
+    """Rename module-level names of ``text``, which is that of ``module``."""
+    splices = list(_uses(text, module, names))
     for start, end, new in reversed(splices):
         text_before = text
         text = text_before[:start] + new + text_before[end:]
     return text
 
 
-def _uses(text: str, names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+def _uses(
+    text: str, module: ast.Module, names: Mapping[str, str]
+) -> Iterator[tuple[int, int, str]]:
     """Yield the offsets of each use of a name, and what goes there.
 
     A name after a dot is an attribute, and so is one that a class body binds; one before ``=`` in
     brackets is a keyword argument.
     """
     starts = _line_starts(text)
-    members = set(_members(ast.parse(text)))
+    members = set(_members(module))
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     depth = 0
     is_import = False
@@ -280,11 +283,11 @@ def _has_future_annotations(module: ast.Module) -> bool:
     )
 
 
-def _quote_annotations(text: str) -> str:
+def _quote_annotations(text: str, module: ast.Module) -> str:
     """Quote what must not be evaluated: the owner's file may lack ``from __future__ ...``."""
     starts = _line_starts(text)
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(module):
         annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
         if isinstance(annotation, ast.expr) and not _is_plain(annotation):
             start = starts[annotation.lineno - 1] + annotation.col_offset

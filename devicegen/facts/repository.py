@@ -14,8 +14,7 @@ from devicegen.errors import DevicegenError
 from devicegen.facts.bazel import MAINS, NO_BAZEL, BazelFacts, read_bazel
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
 from devicegen.facts.container_tests import container_tests, other_tests
-from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
-from devicegen.facts.device_setup import DeviceSetup, read_device_setups
+from devicegen.facts.device_setup import DeviceSetup, may_set_devices, read_device_setups
 from devicegen.facts.frameworks import (
     Framework,
     read_frameworks,
@@ -34,7 +33,7 @@ from devicegen.facts.pytest_startup import Layout
 from devicegen.facts.pytest_use import other_test_runner, pytest_use
 from devicegen.facts.requirements import PythonFloor, Requirements, read_requirements
 from devicegen.facts.source_tree import Location, SourceTree
-from devicegen.facts.taken_names import TakenNames, taken_names
+from devicegen.facts.taken_names import TakenNames, may_take, taken_names
 from devicegen.facts.tensorflow_use import (
     TensorFlowVersions,
     rocm_requirements,
@@ -156,7 +155,7 @@ def gather_facts(path: Path) -> RepoFacts:
     folders = {above for test in test_files for above in _folders_above(test)}
     versions = tensorflow_versions(requirements)
     use = pytest_use(tree, config, requirements, test_files)
-    imports, device_files = scan_python(tree, DEVICE_WORDS)
+    imports, (device_files, naming) = scan_python(tree, may_set_devices, may_take)
     return RepoFacts(
         top=top,
         top_reason=top_reason,
@@ -184,7 +183,7 @@ def gather_facts(path: Path) -> RepoFacts:
         other_tests=() if test_files else other_tests(tree),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
-        taken=taken_names(tree, config, harnesses),
+        taken=taken_names(tree, config, (path for path in naming if path not in harnesses)),
         problems=_problems(config, requirements.problems),
         unread=requirements.unread,
         bazel=read_bazel(tree, _mains_of_ours(tree)),

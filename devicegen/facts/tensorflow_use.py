@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -104,16 +104,16 @@ def rocm_requirements(requirements: Requirements) -> tuple[Location, ...]:
 
 
 def scan_python(
-    tree: SourceTree, words: Iterable[bytes]
-) -> tuple[tuple[Location, ...], list[str]]:
-    """Read each Python file once, as bytes: where TensorFlow is imported, and who names ``words``.
+    tree: SourceTree, *sought: Callable[[bytes], bool]
+) -> tuple[tuple[Location, ...], list[list[str]]]:
+    """Read each Python file once, as bytes: where TensorFlow is imported, and what else is sought.
 
     For each file that imports TensorFlow the line of its first import: a text search for lines
     that begin with ``import tensorflow`` or ``from tensorflow``, so one in a docstring counts too;
-    what devicegen wrote does not.
+    what devicegen wrote does not. For each function of ``sought`` the files whose bytes it takes.
     """
-    imports, naming = [], []
-    sought = tuple(words)
+    imports = []
+    taken: list[list[str]] = [[] for _ in sought]
     for path in tree.python_files():
         data = tree.data(path)
         if data is None:
@@ -122,9 +122,10 @@ def scan_python(
             own = owners_data(data)
             if found := IMPORT.search(own):
                 imports.append(Location(path, own.count(b"\n", 0, found.start()) + 1))
-        if any(word in data for word in sought):
-            naming.append(path)
-    return tuple(imports), naming
+        for takes, paths in zip(sought, taken, strict=True):
+            if takes(data):
+                paths.append(path)
+    return tuple(imports), taken
 
 
 def is_for_development(fact: RequirementFact) -> bool:
