@@ -119,12 +119,13 @@ def make_block(harness: str, owners_text: str) -> str:
     owner = parse(_without_block(owners_text))
     text = harness.replace(FUTURE + "\n", "", 1)
     module = ast.parse(text)
-    renamed = _collisions(module, owner)
+    nodes = list(ast.walk(module))
+    renamed = _collisions(module, nodes, owner)
     if renamed:
-        text = _rename(text, module, renamed)
-        module = ast.parse(text)
+        text = _rename(text, nodes, renamed)
+        nodes = list(ast.walk(ast.parse(text)))
     if not _has_future_annotations(owner):
-        text = _quote_annotations(text, module)
+        text = _quote_annotations(text, nodes)
     text = _own_hook_names(text)
     text = re.sub(r"^((?:import|from) .*[^(\n])$", r"\1  # noqa: E402", text, flags=re.MULTILINE)
     return f"{BEGIN}\n{text.rstrip()}\n\n\n{END}\n"
@@ -149,9 +150,9 @@ class _Import:
     name: str | None
 
 
-def _imports(module: ast.Module) -> dict[str, set[_Import]]:
+def _imports(nodes: Iterable[ast.AST]) -> dict[str, set[_Import]]:
     found: dict[str, set[_Import]] = {}
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.asname or "." not in alias.name:
@@ -166,14 +167,18 @@ def _imports(module: ast.Module) -> dict[str, set[_Import]]:
     return found
 
 
-def _collisions(harness: ast.Module, owner: ast.Module) -> dict[str, str]:
-    """Return the names of the harness that the owner's text uses for something else, and ours."""
-    ours, theirs = _imports(harness), _imports(owner)
+def _collisions(
+    harness: ast.Module, nodes: Iterable[ast.AST], owner: ast.Module
+) -> dict[str, str]:
+    """Return the names of the harness that the owner's text uses for something else, and ours.
+
+    ``nodes`` are all those of the harness.
+    """
+    theirs_all = list(ast.walk(owner))
+    ours, theirs = _imports(nodes), _imports(theirs_all)
     bound = {each.name for each in bound_names(owner) if each.how != "import"}
-    used = bound | {node.id for node in ast.walk(owner) if isinstance(node, ast.Name)}
-    used |= {
-        name for node in ast.walk(owner) if isinstance(node, ast.Global) for name in node.names
-    }
+    used = bound | {node.id for node in theirs_all if isinstance(node, ast.Name)}
+    used |= {name for node in theirs_all if isinstance(node, ast.Global) for name in node.names}
     renamed = {}
     for name in dict.fromkeys(each.name for each in bound_names(harness)):
         is_same_import = name in ours and theirs.get(name, set()) <= ours[name]
@@ -195,9 +200,9 @@ def _other_name(name: str, taken: Iterable[str]) -> str:
     return new
 
 
-def _rename(text: str, module: ast.Module, names: Mapping[str, str]) -> str:
-    """Rename module-level names of ``text``, which is that of ``module``."""
-    splices = list(_uses(text, module, names))
+def _rename(text: str, nodes: Iterable[ast.AST], names: Mapping[str, str]) -> str:
+    """Rename module-level names of ``text``, whose ``nodes`` are given."""
+    splices = list(_uses(text, nodes, names))
     for start, end, new in reversed(splices):
         text_before = text
         text = text_before[:start] + new + text_before[end:]
@@ -205,7 +210,7 @@ def _rename(text: str, module: ast.Module, names: Mapping[str, str]) -> str:
 
 
 def _uses(
-    text: str, module: ast.Module, names: Mapping[str, str]
+    text: str, nodes: Iterable[ast.AST], names: Mapping[str, str]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the offsets of each use of a name, and what goes there.
 
@@ -213,7 +218,7 @@ def _uses(
     brackets is a keyword argument.
     """
     starts = _line_starts(text)
-    members = set(_members(module))
+    members = set(_members(nodes))
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     depth = 0
     is_import = False
@@ -243,9 +248,9 @@ def _uses(
             yield start, end, names[token.string]
 
 
-def _members(module: ast.Module) -> Iterator[tuple[int, int]]:
+def _members(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, int]]:
     """Yield line and column of each name that a class body binds: methods and fields."""
-    for owner in ast.walk(module):
+    for owner in nodes:
         for node in owner.body if isinstance(owner, ast.ClassDef) else ():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 word = "def " if isinstance(node, ast.FunctionDef) else "async def "
@@ -283,11 +288,11 @@ def _has_future_annotations(module: ast.Module) -> bool:
     )
 
 
-def _quote_annotations(text: str, module: ast.Module) -> str:
+def _quote_annotations(text: str, nodes: Iterable[ast.AST]) -> str:
     """Quote what must not be evaluated: the owner's file may lack ``from __future__ ...``."""
     starts = _line_starts(text)
     found = []
-    for node in ast.walk(module):
+    for node in nodes:
         annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
         if isinstance(annotation, ast.expr) and not _is_plain(annotation):
             start = starts[annotation.lineno - 1] + annotation.col_offset
