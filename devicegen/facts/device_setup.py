@@ -33,6 +33,7 @@ WORDS = (
     "memory_growth",
 )
 WORDS_IN_BYTES = tuple(map(str.encode, WORDS))
+HIT = re.compile("|".join(WORDS))
 Kind = Literal["mask", "switch", "split", "visible", "growth", "map", "rank"]
 When = Literal["import", "start", "test"]
 
@@ -146,12 +147,10 @@ def _imported(tree: SourceTree, path: str) -> frozenset[str]:
 class _Reader:
     def __init__(self, path: str, text: str, module: ast.Module, started: bool) -> None:
         self.path = path
-        self.text = text
-        self.lines = re.split(r"\r\n|\r|\n", text)  # as Python counts them
+        self.text = re.sub("\r\n?", "\n", text)
+        self.lines = self.text.split("\n")  # as Python counts them
         self.hits = [
-            number
-            for number, line in enumerate(self.lines, 1)
-            if any(word in line for word in WORDS)
+            self.text.count("\n", 0, each.start()) + 1 for each in HIT.finditer(self.text)
         ]
         self.module = module
         self.started = started

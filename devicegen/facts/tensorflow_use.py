@@ -30,7 +30,8 @@ TENSORFLOW_DISTRIBUTIONS = (
     "tf-nightly-cpu",
     "tf-nightly-gpu",
 )
-IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+tensorflow\b", re.MULTILINE)
+# Of a line that begins with it. The newline, and no "^", lets Python look for lines only.
+IMPORT = re.compile(rb"\n[ \t]*(?:import|from)[ \t]+tensorflow\b")
 FOR_DEVELOPMENT = re.compile(
     r"(?<![a-z])(tests?|testing|dev|develop|ci|lint|docs?|build)(?![a-z])"
 )
@@ -119,9 +120,9 @@ def scan_python(
         if data is None:
             continue
         if b" tensorflow" in data or b"\ttensorflow" in data:
-            own = owners_data(data)
+            own = b"\n" + owners_data(data)
             if found := IMPORT.search(own):
-                imports.append(Location(path, own.count(b"\n", 0, found.start()) + 1))
+                imports.append(Location(path, own.count(b"\n", 0, found.start() + 1)))
         for takes, paths in zip(sought, taken, strict=True):
             if takes(data):
                 paths.append(path)
