@@ -12,7 +12,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicegen.errors import DevicegenError
 from devicegen.facts.conftests import BLOCK_BEGIN, BLOCK_END, bound_names, decode_python, parse
@@ -142,8 +142,7 @@ def _without_block(text: str) -> str:
 # Names
 
 
-@dataclass(frozen=True)
-class _Import:
+class _Import(NamedTuple):
     """What an import binds a name to."""
 
     module: str

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from devicegen.facts.keyword_checks import KeywordCheck, keyword_checks
 from devicegen.facts.source_tree import Location, SourceTree
@@ -28,8 +28,7 @@ COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # PEP 263
 FRAMEWORKS = ("tensorflow", "torch", "jax", "keras")
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(NamedTuple):
     """A name that a conftest binds at module level; ``how`` is ``def``, ``import`` or ``=``."""
 
     name: str
@@ -37,8 +36,7 @@ class Definition:
     how: str
 
 
-@dataclass(frozen=True)
-class Fixture:
+class Fixture(NamedTuple):
     """A fixture of a conftest."""
 
     name: str

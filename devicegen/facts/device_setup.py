@@ -10,8 +10,7 @@ import posixpath
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from devicegen.facts.conftests import owners_text, parse
 from devicegen.facts.source_tree import Location, SourceTree
@@ -38,8 +37,7 @@ Kind = Literal["mask", "switch", "split", "visible", "growth", "map", "rank"]
 When = Literal["import", "start", "test"]
 
 
-@dataclass(frozen=True)
-class DeviceSetup:
+class DeviceSetup(NamedTuple):
     """One statement that sets devices up, or reads how they are.
 
     ``kind``: ``mask`` sets a variable such as CUDA_VISIBLE_DEVICES, ``switch`` reads one, ``map``

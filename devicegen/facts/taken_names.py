@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicegen.facts.conftests import BLOCK_BEGIN, BLOCK_END
 from devicegen.facts.pytest_config import PytestConfig, marker_name
@@ -37,8 +37,7 @@ CANDIDATES = (
 )
 
 
-@dataclass(frozen=True)
-class TakenNames:
+class TakenNames(NamedTuple):
     """Each name, and the first place where it is defined; a marker also where it is used.
 
     ``fixtures`` holds arguments of ``parametrize`` too. ``markers`` maps a name to the words that

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from typing import NamedTuple
 
 from packaging.markers import Marker
 from packaging.specifiers import SpecifierSet
@@ -47,8 +47,7 @@ HARNESS_FLOOR = (3, 9)
 NEWEST_MINOR = 15
 
 
-@dataclass(frozen=True)
-class TensorFlowVersions:
+class TensorFlowVersions(NamedTuple):
     """Which TensorFlow the requirements admit.
 
     ``lowest`` is (major, minor), None when unbounded or when no version fits; ``admits_2x`` is
