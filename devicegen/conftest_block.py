@@ -24,6 +24,8 @@ PREFIX = "devices"
 LINE_LENGTH = 88
 # What a signature may name as it stands, on the oldest Python and wherever it is defined.
 PLAIN = frozenset({"None", "Any", "bool", "int", "str", "float", "type", "object"})
+# The nodes that have statements or annotations in them.
+BRANCHES = (ast.stmt, ast.excepthandler, ast.match_case, ast.arguments, ast.arg)
 
 
 def find_block(data: bytes) -> tuple[int, int] | None:
@@ -119,16 +121,24 @@ def make_block(harness: str, owners_text: str) -> str:
     owner = parse(_without_block(owners_text))
     text = harness.replace(FUTURE + "\n", "", 1)
     module = ast.parse(text)
-    nodes = list(ast.walk(module))
+    nodes = list(_statements(module))
     renamed = _collisions(module, nodes, owner)
     if renamed:
         text = _rename(text, nodes, renamed)
-        nodes = list(ast.walk(ast.parse(text)))
+        nodes = list(_statements(ast.parse(text)))
     if not _has_future_annotations(owner):
         text = _quote_annotations(text, nodes)
     text = _own_hook_names(text)
     text = re.sub(r"^((?:import|from) .*[^(\n])$", r"\1  # noqa: E402", text, flags=re.MULTILINE)
     return f"{BEGIN}\n{text.rstrip()}\n\n\n{END}\n"
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements and arguments below a node; expressions, most nodes, are left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, BRANCHES):
+            yield child
+            yield from _statements(child)
 
 
 def _without_block(text: str) -> str:
@@ -171,7 +181,7 @@ def _collisions(
 ) -> dict[str, str]:
     """Return the names of the harness that the owner's text uses for something else, and ours.
 
-    ``nodes`` are all those of the harness.
+    ``nodes`` are the statements of the harness.
     """
     theirs_all = list(ast.walk(owner))
     ours, theirs = _imports(nodes), _imports(theirs_all)
@@ -200,7 +210,7 @@ def _other_name(name: str, taken: Iterable[str]) -> str:
 
 
 def _rename(text: str, nodes: Iterable[ast.AST], names: Mapping[str, str]) -> str:
-    """Rename module-level names of ``text``, whose ``nodes`` are given."""
+    """Rename module-level names of ``text``, whose statements are given."""
     splices = list(_uses(text, nodes, names))
     for start, end, new in reversed(splices):
         text_before = text

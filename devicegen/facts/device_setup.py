@@ -29,7 +29,7 @@ WORDS = (
     "VISIBLE_DEVICES",
     "device_configuration",
     "visible_device",
-    "memory_growth",
+    "set_memory_growth",
 )
 WORDS_IN_BYTES = tuple(map(str.encode, WORDS))
 HIT = re.compile("|".join(WORDS))

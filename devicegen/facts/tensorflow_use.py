@@ -118,14 +118,22 @@ def scan_python(
         data = tree.data(path)
         if data is None:
             continue
-        if b" tensorflow" in data or b"\ttensorflow" in data:
-            own = b"\n" + owners_data(data)
-            if found := IMPORT.search(own):
-                imports.append(Location(path, own.count(b"\n", 0, found.start() + 1)))
+        if line := _first_import(data):
+            imports.append(Location(path, line))
         for takes, paths in zip(sought, taken, strict=True):
             if takes(data):
                 paths.append(path)
     return tuple(imports), taken
+
+
+def _first_import(data: bytes) -> int | None:
+    if b" tensorflow" not in data and b"\ttensorflow" not in data:
+        return None
+    text = b"\n" + data
+    found = IMPORT.search(text)
+    if found and b"devicegen" in text[: found.start()]:  # ours may be around it
+        found = IMPORT.search(text := b"\n" + owners_data(data))
+    return text.count(b"\n", 0, found.start() + 1) if found else None
 
 
 def is_for_development(fact: RequirementFact) -> bool:
