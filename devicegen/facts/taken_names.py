@@ -12,12 +12,12 @@ from devicegen.facts.conftests import BLOCK_BEGIN, BLOCK_END
 from devicegen.facts.pytest_config import PytestConfig, marker_name
 from devicegen.facts.source_tree import Location, SourceTree
 
-# What a file must hold to define or use such a name.
-WORDS = (b"fixture", b"parametrize", b"addoption", b"addinivalue_line", b"pytest.mark")
+# What a file holds that defines or uses such a name: fixtures and marks are pytest's.
+WORDS = (b"pytest", b"addoption", b"addinivalue_line")
 PLAIN = rb"(?:on_|at_)?(?:cpu|gpu|distributed)\b"
 # The names that a harness may choose from (devicegen/harness_names.py): a file with none of them
 # takes none, and is not parsed, which is what takes time. Before each pattern letters of which a
-# match holds one, as they are found many times faster.
+# file with a match holds some, as they are found many times faster.
 CANDIDATES = (
     (
         (
@@ -30,10 +30,8 @@ CANDIDATES = (
             rb"|--(?:gpu|dev|tfg)-\w|--workers-per-"
         ),
     ),
-    (
-        (b"cpu", b"gpu", b"distributed"),
-        re.compile(rb"mark\." + PLAIN + rb"|\"\s*" + PLAIN + rb"|'\s*" + PLAIN),
-    ),
+    ((b"mark.",), re.compile(rb"mark\." + PLAIN)),
+    ((b"markers",), re.compile(rb"\"\s*" + PLAIN + rb"|'\s*" + PLAIN)),
 )
 
 
