@@ -113,7 +113,8 @@ def _uncollected(answer: TargetAnswer) -> list[str]:
     """Return a line for each error that kept tests from being collected, the frequent first."""
     places: defaultdict[str, list[str]] = defaultdict(list)
     for path, reason in answer.uncollected:
-        places[reason].append(path)
+        if path not in places[reason]:
+            places[reason].append(path)
     return [
         f"{_some(tuple(paths), 2)}: not collected: {reason[:200]}"
         for reason, paths in sorted(places.items(), key=lambda each: -len(each[1]))
