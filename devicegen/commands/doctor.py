@@ -112,7 +112,7 @@ def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
 def _uncollected(answer: TargetAnswer) -> list[str]:
     """Return a line for each error that kept tests from being collected, the frequent first."""
     places: defaultdict[str, list[str]] = defaultdict(list)
-    for path, reason in answer.uncollected:
+    for path, reason in ((path or "the top", reason) for path, reason in answer.uncollected):
         if path not in places[reason]:
             places[reason].append(path)
     return [
