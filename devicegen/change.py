@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Action(Enum):
@@ -19,8 +19,7 @@ class Action(Enum):
     REFUSE = "refuse"
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One file: the bytes on disk (None: no file), those that it should hold, and why.
 
     ``path`` is posix and relative to the top. A refused file keeps ``before`` as ``after``.

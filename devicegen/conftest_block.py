@@ -12,7 +12,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicegen.errors import DevicegenError
 from devicegen.facts.conftests import BLOCK_BEGIN, BLOCK_END, bound_names, decode_python, parse
@@ -24,6 +24,8 @@ PREFIX = "devices"
 LINE_LENGTH = 88
 # What a signature may name as it stands, on the oldest Python and wherever it is defined.
 PLAIN = frozenset({"None", "Any", "bool", "int", "str", "float", "type", "object"})
+# The nodes that have statements or annotations in them.
+BRANCHES = (ast.stmt, ast.excepthandler, ast.match_case, ast.arguments, ast.arg)
 
 
 def find_block(data: bytes) -> tuple[int, int] | None:
@@ -119,14 +121,24 @@ def make_block(harness: str, owners_text: str) -> str:
     owner = parse(_without_block(owners_text))
     text = harness.replace(FUTURE + "\n", "", 1)
     module = ast.parse(text)
-    renamed = _collisions(module, owner)
+    nodes = list(_statements(module))
+    renamed = _collisions(module, nodes, owner)
     if renamed:
-        text = _rename(text, renamed)
+        text = _rename(text, nodes, renamed)
+        nodes = list(_statements(ast.parse(text)))
     if not _has_future_annotations(owner):
-        text = _quote_annotations(text)
+        text = _quote_annotations(text, nodes)
     text = _own_hook_names(text)
     text = re.sub(r"^((?:import|from) .*[^(\n])$", r"\1  # noqa: E402", text, flags=re.MULTILINE)
     return f"{BEGIN}\n{text.rstrip()}\n\n\n{END}\n"
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements and arguments below a node; expressions, most nodes, are left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, BRANCHES):
+            yield child
+            yield from _statements(child)
 
 
 def _without_block(text: str) -> str:
@@ -140,17 +152,16 @@ def _without_block(text: str) -> str:
 # Names
 
 
-@dataclass(frozen=True)
-class _Import:
+class _Import(NamedTuple):
     """What an import binds a name to."""
 
     module: str
     name: str | None
 
 
-def _imports(module: ast.Module) -> dict[str, set[_Import]]:
+def _imports(nodes: Iterable[ast.AST]) -> dict[str, set[_Import]]:
     found: dict[str, set[_Import]] = {}
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.asname or "." not in alias.name:
@@ -165,14 +176,18 @@ def _imports(module: ast.Module) -> dict[str, set[_Import]]:
     return found
 
 
-def _collisions(harness: ast.Module, owner: ast.Module) -> dict[str, str]:
-    """Return the names of the harness that the owner's text uses for something else, and ours."""
-    ours, theirs = _imports(harness), _imports(owner)
+def _collisions(
+    harness: ast.Module, nodes: Iterable[ast.AST], owner: ast.Module
+) -> dict[str, str]:
+    """Return the names of the harness that the owner's text uses for something else, and ours.
+
+    ``nodes`` are the statements of the harness.
+    """
+    theirs_all = list(ast.walk(owner))
+    ours, theirs = _imports(nodes), _imports(theirs_all)
     bound = {each.name for each in bound_names(owner) if each.how != "import"}
-    used = bound | {node.id for node in ast.walk(owner) if isinstance(node, ast.Name)}
-    used |= {
-        name for node in ast.walk(owner) if isinstance(node, ast.Global) for name in node.names
-    }
+    used = bound | {node.id for node in theirs_all if isinstance(node, ast.Name)}
+    used |= {name for node in theirs_all if isinstance(node, ast.Global) for name in node.names}
     renamed = {}
     for name in dict.fromkeys(each.name for each in bound_names(harness)):
         is_same_import = name in ours and theirs.get(name, set()) <= ours[name]
@@ -194,23 +209,25 @@ def _other_name(name: str, taken: Iterable[str]) -> str:
     return new
 
 
-def _rename(text: str, names: Mapping[str, str]) -> str:
-    """Rename module-level names."""
-    splices = list(_uses(text, names))
+def _rename(text: str, nodes: Iterable[ast.AST], names: Mapping[str, str]) -> str:
+    """Rename module-level names of ``text``, whose statements are given."""
+    splices = list(_uses(text, nodes, names))
     for start, end, new in reversed(splices):
         text_before = text
         text = text_before[:start] + new + text_before[end:]
     return text
 
 
-def _uses(text: str, names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+def _uses(
+    text: str, nodes: Iterable[ast.AST], names: Mapping[str, str]
+) -> Iterator[tuple[int, int, str]]:
     """Yield the offsets of each use of a name, and what goes there.
 
     A name after a dot is an attribute, and so is one that a class body binds; one before ``=`` in
     brackets is a keyword argument.
     """
     starts = _line_starts(text)
-    members = set(_members(ast.parse(text)))
+    members = set(_members(nodes))
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     depth = 0
     is_import = False
@@ -240,9 +257,9 @@ def _uses(text: str, names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]
             yield start, end, names[token.string]
 
 
-def _members(module: ast.Module) -> Iterator[tuple[int, int]]:
+def _members(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, int]]:
     """Yield line and column of each name that a class body binds: methods and fields."""
-    for owner in ast.walk(module):
+    for owner in nodes:
         for node in owner.body if isinstance(owner, ast.ClassDef) else ():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 word = "def " if isinstance(node, ast.FunctionDef) else "async def "
@@ -280,11 +297,11 @@ def _has_future_annotations(module: ast.Module) -> bool:
     )
 
 
-def _quote_annotations(text: str) -> str:
+def _quote_annotations(text: str, nodes: Iterable[ast.AST]) -> str:
     """Quote what must not be evaluated: the owner's file may lack ``from __future__ ...``."""
     starts = _line_starts(text)
     found = []
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         annotation = getattr(node, "annotation", None) or getattr(node, "returns", None)
         if isinstance(annotation, ast.expr) and not _is_plain(annotation):
             start = starts[annotation.lineno - 1] + annotation.col_offset

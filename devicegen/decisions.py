@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from devicegen.competing import first_own_split, notes_about, refuse_competing
 from devicegen.errors import DevicegenError
@@ -39,8 +39,7 @@ MARKERS = (
 NO_CONFIG = PytestConfig()
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """One answer as a person reads it: what was decided on, the answer, and why."""
 
     subject: str
@@ -93,8 +92,7 @@ class Decisions:
         return tuple(map(self.names.renamed, lines))
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What is asked for one call, and recorded by what it leads to, not as an answer."""
 
     conftest: str | None = None

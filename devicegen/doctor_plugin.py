@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +30,7 @@ ANSWER: dict[str, Any] = {
     "items": {},
     "unscoped": [],
     "shadowed": [],
+    "uncollected": [],
 }
 
 
@@ -86,9 +88,17 @@ def pytest_collection_finish(session: Any) -> None:
 
 
 def pytest_collectreport(report: Any) -> None:
-    """Note what could not be collected."""
+    """Note what could not be collected, and what was raised there."""
     if report.failed:
-        ANSWER.setdefault("uncollected", []).append(report.nodeid)
+        ANSWER["uncollected"].append([report.nodeid, _reason(str(report.longrepr))])
+
+
+def _reason(text: str) -> str:
+    """Return the line of a traceback, as pytest shows it, that says what was raised last."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    marked = [line[1:].strip() for line in lines if line.startswith("E ")]
+    raised = [line for line in marked if re.match(r"[\w.]+: ", line)]
+    return (raised or marked or lines or [""])[-1]
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from devicegen import __version__
 from devicegen.change_set import ChangeSet
@@ -25,8 +24,7 @@ from devicegen.harness_names import HarnessNames, needed_variables
 SCHEMA = 1
 
 
-@dataclass(frozen=True)
-class Inspection:
+class Inspection(NamedTuple):
     """Everything that is said of a repository; ``refusal`` is why there are no decisions."""
 
     facts: RepoFacts

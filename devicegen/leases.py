@@ -13,16 +13,15 @@ import shlex
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 SHARED_FOLDER = "/dev/shm"
 NAME = re.compile(r"pytest-gpu-(?P<card>.+)\.(?P<kind>card|use)")
 PROC = Path("/proc")
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(NamedTuple):
     """A process that has a lock; what is not known of it is "".
 
     ``since`` is when the process began, as local time: the lock is no older.
@@ -39,8 +38,7 @@ class Holder:
         return f"pid {self.pid or 'not known'}" + (f" ({told})" if told else "")
 
 
-@dataclass(frozen=True)
-class Lease:
+class Lease(NamedTuple):
     """A card's uuid, the processes whose run has leased it, and those that use it."""
 
     card: str

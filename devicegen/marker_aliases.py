@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import keyword
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicegen.errors import DevicegenError
 
@@ -22,8 +22,7 @@ OTHERS = {
 FORMS = "NAME=run_on, NAME=run_on:gpu (also cpu, distributed, cpu,gpu), NAME=no_device_scope"
 
 
-@dataclass(frozen=True)
-class MarkerAlias:
+class MarkerAlias(NamedTuple):
     """A marker of the project's, and what the harness takes it for.
 
     ``devices`` are what it always lists, as ``needs_gpu`` does; empty where its own arguments

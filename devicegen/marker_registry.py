@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicegen.errors import CannotEdit
 from devicegen.facts.pytest_config import (
@@ -31,8 +31,7 @@ BY_HAND = (
 )
 
 
-@dataclass(frozen=True)
-class _Splice:
+class _Splice(NamedTuple):
     """Text to insert at an offset; ``comma_at`` is the offset of a comma that it needs before."""
 
     offset: int
@@ -214,8 +213,7 @@ def _into_value(text: str, value: int, key: Statement, lines: Sequence[str]) -> 
         yield _Splice(key.end - 1, "".join("\\n" + _escaped(line) for line in lines))
 
 
-@dataclass(frozen=True)
-class _Array:
+class _Array(NamedTuple):
     """Offsets in an array: after its bracket, after the last item, its comma, and of the end."""
 
     inside: int

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import accumulate, chain
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from devicegen.python_code import is_python, meaning_of, says_the_same
 from devicegen.python_layout import laid_out_as, lines_of, top_level_statements
@@ -36,8 +36,7 @@ START, MIDDLE, END = "<<<<<<<", "=======", ">>>>>>>"
 _MARKER = re.compile(rf"({START} |{MIDDLE}$|{END} )")
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """Lines ``start`` up to and without ``stop``, counted from 0."""
 
     start: int
@@ -48,8 +47,7 @@ class Span:
         return list(pieces[self.start : self.stop])
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(NamedTuple):
     """What stands at the same place in ``base``, ``theirs`` and ``new``."""
 
     base: Span
@@ -57,8 +55,7 @@ class Chunk:
     new: Span
 
 
-@dataclass(frozen=True)
-class Conflict:
+class Conflict(NamedTuple):
     """A place that both changed: its line in the merged text, from 1, and where it is in two."""
 
     line: int

@@ -11,6 +11,7 @@ import posixpath
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from devicegen.conftest_block import is_block
 from devicegen.errors import DevicegenError
@@ -90,8 +91,7 @@ def find_place(
     return _place(facts, level, reason, main, (*notes, *map(_why_not, unusable)), config_edit)
 
 
-@dataclass(frozen=True)
-class _Choice:
+class _Choice(NamedTuple):
     """A level as things are, or with a configuration added; ``missed`` do not load it in time."""
 
     level: _Level

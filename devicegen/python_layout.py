@@ -6,10 +6,10 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 from devicegen.python_code import NOT_PYTHON, meaning_of, parsed
 
@@ -17,8 +17,7 @@ INDENT = "    "  # of what devicegen writes
 _BLANKS = re.compile(r"[ \t\f]*")
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(NamedTuple):
     """A logical line (https://docs.python.org/3/reference/lexical_analysis.html#line-structure).
 
     ``lines`` are its physical lines, those of comments and blank ones above it too; ``said`` is

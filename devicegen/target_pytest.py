@@ -21,6 +21,7 @@ from devicegen.record import Record
 PLUGIN = "devicegen_doctor_plugin"
 ENVIRONMENTS = (".venv", "venv", "env")
 TIMEOUT_S = 600
+TELLING = re.compile(r"ERROR\b|\S*[Ee]rror:|ImportError while loading conftest|E {2}")
 OF_A_RUN = ("PYTEST_XDIST_", "PYTEST_CURRENT_TEST", "PYTEST_GPU_ASSIGNED")
 
 
@@ -29,7 +30,8 @@ class TargetAnswer:
     """What the target's pytest knows; paths are absolute, ``items`` device kind -> count.
 
     ``harnesses`` were loaded before the options were parsed; ``unscoped`` items carry none of the
-    device marks; ``shadowed`` are items with the file of another fixture ``device_scope``.
+    device marks; ``shadowed`` are items with the file of another fixture ``device_scope``;
+    ``uncollected`` are what pytest could not collect, mostly files, with the last error there.
     ``failure`` is the end of pytest's output where it stopped before it had collected.
     """
 
@@ -39,7 +41,7 @@ class TargetAnswer:
     items: Mapping[str, int] = field(default_factory=dict)
     unscoped: tuple[str, ...] = ()
     shadowed: tuple[tuple[str, str], ...] = ()
-    uncollected: tuple[str, ...] = ()
+    uncollected: tuple[tuple[str, str], ...] = ()
     rootdir: str = ""
     inifile: str | None = None
     pytest: str = ""
@@ -157,8 +159,8 @@ def _run(
 
 def _end(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    telling = [line for line in lines if re.match(r"ERROR\b|\S*[Ee]rror:|E {2}", line)]
-    return " / ".join((telling or lines)[-3:])[:600]
+    telling = [line for line in lines if TELLING.match(line)]
+    return " / ".join(re.sub(r"^E +", "", line) for line in (telling or lines)[-3:])[:600]
 
 
 def _frozen(value: Any) -> Any:

@@ -7,8 +7,8 @@ import os
 import symtable
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
 
@@ -26,8 +26,7 @@ HARNESS_TEMPLATES = ("conftest.py", "pytest_main.py", "harness/")
 _MODULE_NAMES = frozenset({*dir(builtins), "__file__", "__name__", "__doc__", "__spec__"})
 
 
-@dataclass(frozen=True)
-class Overrides:
+class Overrides(NamedTuple):
     """The folder, as it is shown and as it is read, and the templates that it overrides."""
 
     shown: str

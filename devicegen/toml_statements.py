@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # https://toml.io/en/v1.0.0: a multi-line string may end in up to five quotes.
 _TOKEN = re.compile(
@@ -22,8 +22,7 @@ _TOKEN = re.compile(
 LAYOUT = frozenset({"comment", "newline", "space"})
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """A table header or a key with its value.
 
     ``path`` is the full path from the document's top, ``table`` the path of the header it stands
@@ -39,8 +38,7 @@ class Statement:
     end: int
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A token: its kind, the offsets of its first character and after its last."""
 
     kind: str

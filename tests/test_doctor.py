@@ -107,7 +107,20 @@ WRONG: dict[str, tuple[dict[str, str | bytes], str]] = {
         {"tests/test_b.py": "import pytest\n@pytest.mark.run_on('tpu')\ndef test_b(): pass\n"},
         "1 item without a device: tests/test_b.py::test_b",
     ),
-    "does not import": ({"tests/test_b.py": "1 / 0\n"}, "pytest stops (exit code 2): "),
+    "does not import": (
+        {"tests/test_b.py": "1 / 0\n"},
+        "tests/test_b.py: not collected: ZeroDivisionError: division by zero\n"
+        "The harness is active, but not all tests can be collected.\n",
+    ),
+    "a missing module": (
+        {f"tests/test_{name}.py": "import none_such\n" for name in "bcde"},
+        "tests/test_b.py, tests/test_c.py and 2 more: not collected: ModuleNotFoundError: "
+        "No module named 'none_such'\n",
+    ),
+    "a conftest that does not import": (
+        {"tests/unit/conftest.py": "import none_such\n", "tests/unit/test_b.py": ""},
+        "tests/unit: not collected: ModuleNotFoundError: No module named 'none_such'\n",
+    ),
 }  # fmt: skip
 
 
@@ -133,9 +146,9 @@ def test_what_stands_in_the_way(tmp_path: Path) -> None:
     write_tree(
         tmp_path,
         {
-            "pytest.ini": "[pytest]\naddopts = -p no:randomly\n",
+            "pytest.ini": "[pytest]\naddopts = -p no:xdist -p no:randomly\n",
             "conftest.py": mask,
-            "tox.ini": "[testenv]\ncommands = pytest --confcutdir=tests\n",
+            "tox.ini": "[tox]\nenvlist = a,b\n[testenv]\ncommands = pytest --confcutdir=tests\n",
         },
     )
 
@@ -143,11 +156,12 @@ def test_what_stands_in_the_way(tmp_path: Path) -> None:
 
     for words in (
         "conftest.py:2: sets which GPUs a process sees (`",
-        "pytest.ini: addopts hold -p no:randomly",
-        f"tox.ini:1: py passes no {', '.join(NEEDED)}; add pass_env",
-        "tox.ini:2: starts pytest with --confcutdir=tests",
+        "pytest.ini: addopts hold -p no:xdist",
+        f"tox.ini:3: a, b pass no {', '.join(NEEDED)}; add pass_env",
+        "tox.ini:4: starts pytest with --confcutdir=tests",
     ):
         assert f"in the way   {words}" in done.stdout, done
+    assert "randomly" not in done.stdout, "which the harness does not need"
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from devicegen import __version__
 from devicegen.change import Action, Change
@@ -16,8 +16,7 @@ from devicegen.record import FOLDER, Answers, pending_path
 OK, NOTE, FAIL = "ok", "note", "FAIL"
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One line of the answer: how it is, where, and what was found there."""
 
     status: str

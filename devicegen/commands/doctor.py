@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,12 +13,15 @@ from devicegen.console import say
 from devicegen.facts.details import gather_details
 from devicegen.facts.repository import RepoFacts, gather_facts
 from devicegen.facts.runners import Runners
+from devicegen.facts.source_tree import Location
 from devicegen.harness_names import HarnessNames, needed_variables
 from devicegen.leases import held_leases, lease_folder
 from devicegen.record import read_record
 from devicegen.target_pytest import TargetAnswer, ask_collection, ask_mapping, find_python
 
 SHOWN = 10
+# Without these the harness has no workers to map, or nowhere to say what it does.
+NEEDED_PLUGINS = ("no:xdist", "no:terminal")
 
 
 def doctor(path: Path, *, python: str | None, workers: int) -> int:
@@ -46,10 +50,11 @@ def doctor(path: Path, *, python: str | None, workers: int) -> int:
         say(f"in the way   {line}")
     for line in problems:
         say(f"wrong        {line}")
-    if problems:
-        return 1
-    say("The harness is active.")
-    return 0
+    if not problems:
+        say("The harness is active.")
+    elif _is_active(answer) and len(problems) == len(_uncollected(answer)):
+        say("The harness is active, but not all tests can be collected.")
+    return 1 if problems else 0
 
 
 def _is_active(answer: TargetAnswer) -> bool:
@@ -81,7 +86,9 @@ def _leases(top: Path) -> list[str]:
 
 def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
     written = _harnesses(facts)
-    if answer.failure:
+    if uncollected := _uncollected(answer):
+        yield from uncollected
+    elif answer.failure:
         yield f"pytest stops (exit code {answer.exit_code}): {answer.failure}"
     if not answer.harnesses and not written:
         yield f"there is no harness in {facts.top}; run `devicegen init`"
@@ -102,6 +109,18 @@ def _problems(facts: RepoFacts, answer: TargetAnswer) -> Iterator[str]:
         )
 
 
+def _uncollected(answer: TargetAnswer) -> list[str]:
+    """Return a line for each error that kept tests from being collected, the frequent first."""
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path, reason in ((path or "the top", reason) for path, reason in answer.uncollected):
+        if path not in places[reason]:
+            places[reason].append(path)
+    return [
+        f"{_some(tuple(paths), 2)}: not collected: {reason[:200]}"
+        for reason, paths in sorted(places.items(), key=lambda each: -len(each[1]))
+    ]
+
+
 def _harnesses(facts: RepoFacts) -> list[str]:
     """Return the conftests that hold a harness, also one that was ejected."""
     return [each.path for each in facts.described if each.owner != "project" or each.ejected]
@@ -117,12 +136,15 @@ def _obstacles(
         if setup.when in EARLY and setup.in_test_run and setup.kind in WORDS:
             yield f"{setup.where}: {WORDS[setup.kind]} (`{setup.source}`)"
     for name in facts.pytest_config.options("-p"):
-        if name.startswith("no:"):
+        if name in NEEDED_PLUGINS:
             yield f"{facts.pytest_config.path}: addopts hold -p {name}"
+    tox: defaultdict[tuple[Location, tuple[str, ...]], list[str]] = defaultdict(list)
     for environment in runners.tox:
         if lacks := environment.lacks(needed):
-            names = ", ".join(lacks)
-            yield f"{environment.where}: {environment.name} passes no {names}; add pass_env"
+            tox[environment.where, tuple(lacks)].append(environment.name)
+    for (where, variables), names in tox.items():
+        verb = "pass" if len(names) > 1 else "passes"
+        yield f"{where}: {_some(tuple(names), 3)} {verb} no {', '.join(variables)}; add pass_env"
     for command in runners.commands:
         for option in command.telling:
             yield f"{command.where}: starts pytest with {option}"
@@ -135,6 +157,6 @@ def _shown(facts: RepoFacts, file: str) -> str:
     return os.path.relpath(file, top) if file.startswith(f"{top}{os.sep}") else file
 
 
-def _some(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+def _some(names: tuple[str, ...], shown: int = SHOWN) -> str:
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more

@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from devicegen.facts.source_tree import Location, SourceTree
 
@@ -23,8 +23,7 @@ EXPORTS = re.compile(rf"exports_files\([^)]*{re.escape(MAIN)}")
 LOADS_LIBRARY = re.compile(r"^load\([^)]*\"py_library\"[^)]*\)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class BazelFacts:
+class BazelFacts(NamedTuple):
     """What the BUILD files say.
 
     ``py_tests`` are the first Python test rule of each BUILD file, ``build_files`` all of them.

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from devicegen.facts.keyword_checks import KeywordCheck, keyword_checks
 from devicegen.facts.source_tree import Location, SourceTree
@@ -28,8 +28,7 @@ COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # PEP 263
 FRAMEWORKS = ("tensorflow", "torch", "jax", "keras")
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(NamedTuple):
     """A name that a conftest binds at module level; ``how`` is ``def``, ``import`` or ``=``."""
 
     name: str
@@ -37,8 +36,7 @@ class Definition:
     how: str
 
 
-@dataclass(frozen=True)
-class Fixture:
+class Fixture(NamedTuple):
     """A fixture of a conftest."""
 
     name: str
@@ -108,6 +106,8 @@ def read_conftest(top: Path, path: str) -> Conftest:
 
 def owners_text(text: str) -> str:
     """Return a Python text with the lines of our block, or of a whole harness, blank."""
+    if "devicegen" not in text:
+        return text
     begin, end = BLOCK_BEGIN.search(text), BLOCK_END.search(text)
     if begin and end and begin.start() < end.start():
         blank = "\n" * text.count("\n", begin.start(), end.end())

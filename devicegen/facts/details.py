@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from devicegen.facts.frameworks import Framework, read_frameworks
 from devicegen.facts.requirements import read_requirements
@@ -12,8 +12,7 @@ from devicegen.facts.source_tree import SourceTree
 from devicegen.facts.test_style import OUR_MARKS, TestStyle, read_test_style
 
 
-@dataclass(frozen=True)
-class Details:
+class Details(NamedTuple):
     """Frameworks, runners and the style of the tests."""
 
     frameworks: tuple[Framework, ...]

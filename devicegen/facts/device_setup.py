@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from devicegen.facts.conftests import owners_text, parse
 from devicegen.facts.source_tree import Location, SourceTree
@@ -24,20 +24,20 @@ RANKS = (
     "local_rank",  # horovod.local_rank()
 )
 SPLITS = ("set_logical_device_configuration", "set_virtual_device_configuration")
-# Each of the names above has one of these in it.
+# Each name of a statement that is looked for has one of these in it.
 WORDS = (
-    b"VISIBLE_DEVICES",
-    b"device_configuration",
-    b"set_visible_devices",
-    b"memory_growth",
-    b"visible_device_list",
+    "VISIBLE_DEVICES",
+    "device_configuration",
+    "visible_device",
+    "set_memory_growth",
 )
+WORDS_IN_BYTES = tuple(map(str.encode, WORDS))
+HIT = re.compile("|".join(WORDS))
 Kind = Literal["mask", "switch", "split", "visible", "growth", "map", "rank"]
 When = Literal["import", "start", "test"]
 
 
-@dataclass(frozen=True)
-class DeviceSetup:
+class DeviceSetup(NamedTuple):
     """One statement that sets devices up, or reads how they are.
 
     ``kind``: ``mask`` sets a variable such as CUDA_VISIBLE_DEVICES, ``switch`` reads one, ``map``
@@ -66,6 +66,7 @@ def read_device_setups(
     tests = frozenset(test_files)
     beside = frozenset(map(posixpath.dirname, tests)) - _packages_with_sources(tree, tests)
     found: list[DeviceSetup] = []
+    imported: frozenset[str] | None = None
     for path in paths:
         text = tree.text(path)
         is_of_tests = path in tests or posixpath.dirname(path) in beside
@@ -75,7 +76,8 @@ def read_device_setups(
             module = parse(text := owners_text(text))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        started = _is_started(tree, path)
+        imported = _imported_by_conftests(tree) if imported is None else imported
+        started = _is_started(path, imported)
         setups = _Reader(path, text, module, started).read()
         found += [each for each in setups if started or is_of_tests or _is_early(each)]
     return tuple(sorted(set(found), key=lambda each: (each.where, each.kind)))
@@ -102,17 +104,22 @@ def _is_early(setup: DeviceSetup) -> bool:
     return setup.when == "import" and setup.kind in ("map", "split", "visible", "growth")
 
 
-def _is_started(tree: SourceTree, path: str) -> bool:
+def may_set_devices(data: bytes) -> bool:
+    """Tell whether a file's bytes hold a word that each statement here has in it."""
+    return any(word in data for word in WORDS_IN_BYTES)
+
+
+def _is_started(path: str, imported: frozenset[str]) -> bool:
     """Tell whether the file is imported before a test: a conftest, or what conftests import."""
-    name = posixpath.basename(path)
-    if name == "conftest.py":
+    if posixpath.basename(path) == "conftest.py":
         return True
     module = posixpath.splitext(path)[0].removesuffix("/__init__").replace("/", ".")
-    module = module.removeprefix("src.").removeprefix("python.")
-    for conftest in (each for each in tree.files if each.endswith("conftest.py")):
-        if posixpath.basename(conftest) == "conftest.py" and module in _imported(tree, conftest):
-            return True
-    return False
+    return module.removeprefix("src.").removeprefix("python.") in imported
+
+
+def _imported_by_conftests(tree: SourceTree) -> frozenset[str]:
+    conftests = (path for path in tree.files if posixpath.basename(path) == "conftest.py")
+    return frozenset().union(*(_imported(tree, path) for path in conftests))
 
 
 def _imported(tree: SourceTree, path: str) -> frozenset[str]:
@@ -138,8 +145,11 @@ def _imported(tree: SourceTree, path: str) -> frozenset[str]:
 class _Reader:
     def __init__(self, path: str, text: str, module: ast.Module, started: bool) -> None:
         self.path = path
-        self.text = text
-        self.lines = text.splitlines()
+        self.text = re.sub("\r\n?", "\n", text)
+        self.lines = self.text.split("\n")  # as Python counts them
+        self.hits = [
+            self.text.count("\n", 0, each.start()) + 1 for each in HIT.finditer(self.text)
+        ]
         self.module = module
         self.started = started
         self.is_conftest = posixpath.basename(path) == "conftest.py"
@@ -154,8 +164,17 @@ class _Reader:
         first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 0) or 0
         return "\n".join(self.lines[first - 1 : last])
 
+    def _has_word(self, node: ast.stmt) -> bool:
+        """Tell whether a line of a statement holds one of the words; most do not."""
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        first = min([node.lineno, *(each.lineno for each in decorators)])
+        place = bisect_left(self.hits, first)
+        return place < len(self.hits) and self.hits[place] <= (node.end_lineno or first)
+
     def _below(self, body: Iterable[ast.AST], when: When, around: str) -> Iterator[DeviceSetup]:
         for node in body:
+            if isinstance(node, ast.stmt) and not self._has_word(node):
+                continue
             if isinstance(node, ast.If) and "__main__" in self._source(node.test):
                 continue
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicegen.facts.conftests import owners_data
 from devicegen.facts.requirement_record import Requirements
@@ -19,8 +19,7 @@ FRAMEWORKS = (
 )
 
 
-@dataclass(frozen=True)
-class Framework:
+class Framework(NamedTuple):
     """One framework, where it is required (with the version range) and where imported."""
 
     name: str

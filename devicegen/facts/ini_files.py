@@ -5,14 +5,13 @@ from __future__ import annotations
 import configparser
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicegen.facts.requirement_record import Findings, line_of, lines_of, without_comment
 from devicegen.facts.source_tree import Location
 
 
-@dataclass(frozen=True)
-class IniFile:
+class IniFile(NamedTuple):
     """A parsed ini-file and its text."""
 
     path: str

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # The ids that the harness gives, whatever its markers are called; the last two with --strategy.
 IDS = ("cpu", "gpu", "distributed", "one_device", "central_storage")
 COLLECTIONS = ("dict", "frozenset", "list", "set", "sorted", "tuple")
 
 
-@dataclass(frozen=True)
-class KeywordCheck:
+class KeywordCheck(NamedTuple):
     """A place that asks for the keyword ``name``; ``item`` is whose, as it is written there."""
 
     name: str

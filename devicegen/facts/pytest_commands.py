@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicegen.facts.source_tree import Location, SourceTree
 from devicegen.facts.xdist_use import RUNNER_NAMES
@@ -32,8 +32,7 @@ TOX_KEYS = ("commands", "setenv", "set_env")
 FOLDED = re.compile(r"^(\s*).*:\s*>[+-]?\s*$")
 
 
-@dataclass(frozen=True)
-class PytestCommand:
+class PytestCommand(NamedTuple):
     """A line that starts pytest; ``telling`` are its options that change what is loaded."""
 
     where: Location

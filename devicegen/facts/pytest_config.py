@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import iniconfig
 
@@ -87,8 +87,7 @@ class PytestConfig:
         ]
 
 
-@dataclass(frozen=True)
-class _Table:
+class _Table(NamedTuple):
     """The table that pytest reads in one file; ``name`` is None where the file has none."""
 
     file: Path

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
+from typing import NamedTuple
 
 # What changed at the start of pytest, as the lowest version with the change:
 # 7.4: without an ini-file the rootdir cuts off the search for conftests; testpaths count;
@@ -23,8 +24,7 @@ VERSIONS = ((7, 0), (7, 4), (8, 1))
 ABOVE = ".."  # a folder above the repository's top
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """A way to start pytest: the working folder and what is passed, a file, a folder or nothing.
 
     ``separate_value`` stands for an option of ours with its value as a word of its own

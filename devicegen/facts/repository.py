@@ -14,8 +14,7 @@ from devicegen.errors import DevicegenError
 from devicegen.facts.bazel import MAINS, NO_BAZEL, BazelFacts, read_bazel
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
 from devicegen.facts.container_tests import container_tests, other_tests
-from devicegen.facts.device_setup import WORDS as DEVICE_WORDS
-from devicegen.facts.device_setup import DeviceSetup, read_device_setups
+from devicegen.facts.device_setup import DeviceSetup, may_set_devices, read_device_setups
 from devicegen.facts.frameworks import (
     Framework,
     read_frameworks,
@@ -34,7 +33,7 @@ from devicegen.facts.pytest_startup import Layout
 from devicegen.facts.pytest_use import other_test_runner, pytest_use
 from devicegen.facts.requirements import PythonFloor, Requirements, read_requirements
 from devicegen.facts.source_tree import Location, SourceTree
-from devicegen.facts.taken_names import TakenNames, taken_names
+from devicegen.facts.taken_names import TakenNames, may_take, taken_names
 from devicegen.facts.tensorflow_use import (
     TensorFlowVersions,
     rocm_requirements,
@@ -153,10 +152,10 @@ def gather_facts(path: Path) -> RepoFacts:
     )
     conftests = tuple(each.path for each in described)
     harnesses = tuple(each.path for each in described if each.owner == "devicegen")
-    folders = {above for test in test_files for above in _folders_above(test)}
+    folders = _folders_above(test_files)
     versions = tensorflow_versions(requirements)
     use = pytest_use(tree, config, requirements, test_files)
-    imports, device_files = scan_python(tree, DEVICE_WORDS)
+    imports, (device_files, naming) = scan_python(tree, may_set_devices, may_take)
     return RepoFacts(
         top=top,
         top_reason=top_reason,
@@ -165,9 +164,9 @@ def gather_facts(path: Path) -> RepoFacts:
         conftests=conftests,
         harnesses=harnesses,
         described=described,
-        hidden_conftests=_hidden(top, test_files, conftests),
+        hidden_conftests=_hidden(top, folders, conftests),
         harness_above=_harness_above(top, test_files),
-        layout=_layout(tree, config, test_files, conftests),
+        layout=_layout(tree, config, folders, conftests),
         files_at_top=frozenset(name for name in tree.files if "/" not in name),
         harms=harms_of_new_conftests(tree, config, test_files, folders),
         pytest_floor=_pytest_floor(config, requirements),
@@ -184,7 +183,7 @@ def gather_facts(path: Path) -> RepoFacts:
         other_tests=() if test_files else other_tests(tree),
         xdist=xdist_mentions(tree, requirements),
         python_floor=requirements.python,
-        taken=taken_names(tree, config, harnesses),
+        taken=taken_names(tree, config, (path for path in naming if path not in harnesses)),
         problems=_problems(config, requirements.problems),
         unread=requirements.unread,
         bazel=read_bazel(tree, _mains_of_ours(tree)),
@@ -196,10 +195,9 @@ def gather_facts(path: Path) -> RepoFacts:
 def _layout(
     tree: SourceTree,
     config: PytestConfig,
-    test_files: tuple[str, ...],
+    folders: set[str],
     conftests: tuple[str, ...],
 ) -> Layout:
-    folders = {above for test in test_files for above in _folders_above(test)}
     configs, bare = folders_with_config(tree.top, folders)
     testpaths = roots_of(tree, config.testpaths) if config.is_in_force else ()
     return Layout(
@@ -213,14 +211,17 @@ def _layout(
     )
 
 
-def _folders_above(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[:length]) for length in range(len(parts) + 1)]
+def _folders_above(paths: tuple[str, ...]) -> set[str]:
+    """Return the folders of ``paths`` and all above them, up to the top, which is ""."""
+    found = {""} if paths else set()
+    for path in paths:
+        while (path := posixpath.dirname(path)) not in found:
+            found.add(path)
+    return found
 
 
-def _hidden(top: Path, test_files: tuple[str, ...], conftests: tuple[str, ...]) -> dict[str, str]:
+def _hidden(top: Path, folders: set[str], conftests: tuple[str, ...]) -> dict[str, str]:
     """Find conftests on disk that git ignores; writing over one would lose it."""
-    folders = {above for test in test_files for above in _folders_above(test)}
     paths = {posixpath.join(folder, "conftest.py") for folder in folders} - set(conftests)
     return {path: _what_is_there(top / path) for path in paths if os.path.lexists(top / path)}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import InvalidRequirement, Requirement
@@ -19,8 +20,7 @@ MAX_ENTRY = 1000
 NAMES_TENSORFLOW = re.compile(r"tensorflow|tf[-_.]nightly", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class RequirementFact:
+class RequirementFact(NamedTuple):
     """One requirement as one file states it.
 
     ``name`` is canonical (PEP 503), ``specifier`` a PEP 440 specifier set or ``""`` where no
@@ -37,16 +37,14 @@ class RequirementFact:
     where: Location
 
 
-@dataclass(frozen=True)
-class PythonFloor:
+class PythonFloor(NamedTuple):
     """The oldest Python that the package metadata admits: (major, minor); None when unbounded."""
 
     version: tuple[int, int] | None
     where: Location | None
 
 
-@dataclass(frozen=True)
-class Requirements:
+class Requirements(NamedTuple):
     """Every requirement found, the Python floor, and one line for each thing that was not read.
 
     ``unread`` are those of the ``problems`` behind which any requirement may hide.

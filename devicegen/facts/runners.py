@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from devicegen.facts.pytest_commands import PytestCommand, pytest_commands
 from devicegen.facts.source_tree import Location, SourceTree
@@ -16,8 +16,7 @@ BAZEL_TEST = re.compile(r"^\s*(?P<macro>\w*py\w*test\w*)\(", re.MULTILINE)
 BAZEL_GPU = re.compile(r"requires-gpu\S*|\bgpu\b|\bcuda_py\w*test\b")
 
 
-@dataclass(frozen=True)
-class Runners:
+class Runners(NamedTuple):
     """Who starts the tests. ``bazel_tests`` are the ``py_test`` rules and macros like it."""
 
     commands: tuple[PytestCommand, ...]

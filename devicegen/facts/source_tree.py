@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 # Folders that hold no sources of the project, for trees that git does not list.
 SKIPPED_FOLDERS = frozenset(
@@ -19,8 +20,7 @@ RUNNER_FOLDERS = frozenset({".ci", ".circleci", ".github"})
 MAX_BYTES = 2_000_000
 
 
-@dataclass(frozen=True, order=True)
-class Location:
+class Location(NamedTuple):
     """A place in the repository: posix path relative to its top, and a line counted from 1."""
 
     path: str

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A string whose value is known, and the line where it is written."""
 
     text: str
     line: int
 
 
-@dataclass(frozen=True)
-class Unknown:
+class Unknown(NamedTuple):
     """Something computed; ``prefix`` is how the string begins, where that much is known."""
 
     line: int

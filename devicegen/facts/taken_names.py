@@ -5,27 +5,37 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from devicegen.facts.conftests import BLOCK_BEGIN, BLOCK_END
 from devicegen.facts.pytest_config import PytestConfig, marker_name
 from devicegen.facts.source_tree import Location, SourceTree
 
-# What a file must hold to define or use such a name.
-WORDS = (b"fixture", b"parametrize", b"addoption", b"addinivalue_line", b"pytest.mark")
+# What a file holds that defines or uses such a name: fixtures and marks are pytest's.
+WORDS = (b"pytest", b"addoption", b"addinivalue_line")
+PLAIN = rb"(?:on_|at_)?(?:cpu|gpu|distributed)\b"
 # The names that a harness may choose from (devicegen/harness_names.py): a file with none of them
-# takes none, and is not parsed, which is what takes time.
-CANDIDATES = re.compile(
-    rb"\b(?:device_scope|marked_scope|device_entry|run_on|on_dev|run_at|no_device_scope"
-    rb"|in_no_dev_scope|at_no_dev_scope)\b"
-    rb"|--(?:gpu|dev|tfg)-\w|--workers-per-"
-    rb"|(?:\bmark\.|[\"']\s*)(?:on_|at_)?(?:cpu|gpu|distributed)\b"
+# takes none, and is not parsed, which is what takes time. Before each pattern letters of which a
+# file with a match holds some, as they are found many times faster.
+CANDIDATES = (
+    (
+        (
+            *(b"device_scope", b"marked_scope", b"dev_scope", b"device_entry", b"run_on"),
+            *(b"run_at", b"on_dev", b"--gpu-", b"--dev-", b"--tfg-", b"--workers-per-"),
+        ),
+        re.compile(
+            rb"\b(?:device_scope|marked_scope|device_entry|run_on|on_dev|run_at|no_device_scope"
+            rb"|in_no_dev_scope|at_no_dev_scope)\b"
+            rb"|--(?:gpu|dev|tfg)-\w|--workers-per-"
+        ),
+    ),
+    ((b"mark.",), re.compile(rb"mark\." + PLAIN)),
+    ((b"markers",), re.compile(rb"\"\s*" + PLAIN + rb"|'\s*" + PLAIN)),
 )
 
 
-@dataclass(frozen=True)
-class TakenNames:
+class TakenNames(NamedTuple):
     """Each name, and the first place where it is defined; a marker also where it is used.
 
     ``fixtures`` holds arguments of ``parametrize`` too. ``markers`` maps a name to the words that
@@ -37,21 +47,15 @@ class TakenNames:
     markers: Mapping[str, tuple[str, Location]]
 
 
-def taken_names(tree: SourceTree, config: PytestConfig, harnesses: Sequence[str]) -> TakenNames:
-    """Look through the configuration and all Python files but the ``harnesses``, as text.
-
-    Of files that hold none of the names that a harness may choose from nothing is returned.
-    """
+def taken_names(tree: SourceTree, config: PytestConfig, paths: Iterable[str]) -> TakenNames:
+    """Look through the configuration and the Python files ``paths``, those that may take names."""
     fixtures: dict[str, Location] = {}
     options: dict[str, Location] = {}
     markers: dict[str, tuple[str, Location]] = {}
     for line in config.markers:
         markers[marker_name(line)] = (line, Location(config.path or "", config.line))
     used: dict[str, tuple[str, Location]] = {}
-    for path in tree.python_files():
-        data = tree.data(path)
-        if path in harnesses or data is None or not _may_take(data):
-            continue
+    for path in paths:
         if (module := _parsed(_owners(tree.text(path)))) is None:
             continue
         for kind, name, number in _names(module):
@@ -68,8 +72,12 @@ def taken_names(tree: SourceTree, config: PytestConfig, harnesses: Sequence[str]
     return TakenNames(fixtures, options, used | markers)
 
 
-def _may_take(data: bytes) -> bool:
-    return any(word in data for word in WORDS) and CANDIDATES.search(data) is not None
+def may_take(data: bytes) -> bool:
+    """Tell whether a file's bytes hold a name that a harness may choose from, and a use of any."""
+    return any(word in data for word in WORDS) and any(
+        any(each in data for each in letters) and pattern.search(data)
+        for letters, pattern in CANDIDATES
+    )
 
 
 def _owners(text: str | None) -> str | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import product
+from typing import NamedTuple
 
 from packaging.markers import Marker
 from packaging.specifiers import SpecifierSet
@@ -30,7 +30,8 @@ TENSORFLOW_DISTRIBUTIONS = (
     "tf-nightly-cpu",
     "tf-nightly-gpu",
 )
-IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+tensorflow\b", re.MULTILINE)
+# Of a line that begins with it. The newline, and no "^", lets Python look for lines only.
+IMPORT = re.compile(rb"\n[ \t]*(?:import|from)[ \t]+tensorflow\b")
 FOR_DEVELOPMENT = re.compile(
     r"(?<![a-z])(tests?|testing|dev|develop|ci|lint|docs?|build)(?![a-z])"
 )
@@ -46,8 +47,7 @@ HARNESS_FLOOR = (3, 9)
 NEWEST_MINOR = 15
 
 
-@dataclass(frozen=True)
-class TensorFlowVersions:
+class TensorFlowVersions(NamedTuple):
     """Which TensorFlow the requirements admit.
 
     ``lowest`` is (major, minor), None when unbounded or when no version fits; ``admits_2x`` is
@@ -104,27 +104,36 @@ def rocm_requirements(requirements: Requirements) -> tuple[Location, ...]:
 
 
 def scan_python(
-    tree: SourceTree, words: Iterable[bytes]
-) -> tuple[tuple[Location, ...], list[str]]:
-    """Read each Python file once, as bytes: where TensorFlow is imported, and who names ``words``.
+    tree: SourceTree, *sought: Callable[[bytes], bool]
+) -> tuple[tuple[Location, ...], list[list[str]]]:
+    """Read each Python file once, as bytes: where TensorFlow is imported, and what else is sought.
 
     For each file that imports TensorFlow the line of its first import: a text search for lines
     that begin with ``import tensorflow`` or ``from tensorflow``, so one in a docstring counts too;
-    what devicegen wrote does not.
+    what devicegen wrote does not. For each function of ``sought`` the files whose bytes it takes.
     """
-    imports, naming = [], []
-    sought = tuple(words)
+    imports = []
+    taken: list[list[str]] = [[] for _ in sought]
     for path in tree.python_files():
         data = tree.data(path)
         if data is None:
             continue
-        if b" tensorflow" in data or b"\ttensorflow" in data:
-            own = owners_data(data)
-            if found := IMPORT.search(own):
-                imports.append(Location(path, own.count(b"\n", 0, found.start()) + 1))
-        if any(word in data for word in sought):
-            naming.append(path)
-    return tuple(imports), naming
+        if line := _first_import(data):
+            imports.append(Location(path, line))
+        for takes, paths in zip(sought, taken, strict=True):
+            if takes(data):
+                paths.append(path)
+    return tuple(imports), taken
+
+
+def _first_import(data: bytes) -> int | None:
+    if b" tensorflow" not in data and b"\ttensorflow" not in data:
+        return None
+    text = b"\n" + data
+    found = IMPORT.search(text)
+    if found and b"devicegen" in text[: found.start()]:  # ours may be around it
+        found = IMPORT.search(text := b"\n" + owners_data(data))
+    return text.count(b"\n", 0, found.start() + 1) if found else None
 
 
 def is_for_development(fact: RequirementFact) -> bool:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from devicegen.facts.conftests import parse
 from devicegen.facts.source_tree import Location, SourceTree
@@ -21,8 +22,7 @@ CANDIDATE = re.compile(rb"gpu|cuda|Strategy|with_device|distribute_scope", re.IG
 OUR_MARKS = ("run_on", "no_device_scope")
 
 
-@dataclass(frozen=True)
-class LooksLikeGpu:
+class LooksLikeGpu(NamedTuple):
     """A test that asks for a GPU or a strategy by other means than a marker of ours."""
 
     where: Location

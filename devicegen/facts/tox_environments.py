@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from devicegen.facts.source_tree import Location, SourceTree
 from devicegen.facts.tox_files import ToxFile, read_tox_file
@@ -28,8 +29,7 @@ NEEDED = (
 )
 
 
-@dataclass(frozen=True)
-class ToxEnvironment:
+class ToxEnvironment(NamedTuple):
     """An environment that runs pytest, the patterns that it passes, and the line where it does."""
 
     where: Location
