@@ -61,7 +61,7 @@ def _scope_fixtures(item: Any) -> Any:
     """Return what of the harness's fixture's name an item that uses it will get, the last one."""
     if NAMES["fixture"] not in getattr(item, "fixturenames", ()):
         return None
-    get = item.session._fixturemanager.getfixturedefs  # the second one: a node id before pytest 8.1
+    get = item.session._fixturemanager.getfixturedefs  # of a node id before pytest 8.1
     takes_nodes = "node" in inspect.signature(get).parameters
     return get(NAMES["fixture"], item if takes_nodes else item.parent.nodeid)
 
