@@ -414,6 +414,7 @@ def _logical_devices(kind: str, assigned: Assignment) -> tuple[str, ...]:
 
 def _enter(item: pytest.Item) -> DeviceScope:
     """Put a test in the scope of its device, which its tear-down leaves."""
+    item.stash[SCOPED] = True
     kind, assigned = item.stash[KIND], item.config.stash[ASSIGNED]
     devices = _logical_devices(kind, assigned)
     tf: Any = sys.modules.get("tensorflow")
@@ -438,7 +439,6 @@ def _enter(item: pytest.Item) -> DeviceScope:
         item.addfinalizer(scope.close)
     elif kind == "gpu" and _number(item.config.option, "gpu_strict", 0):
         tf.config.set_soft_device_placement(False)
-    item.stash[SCOPED] = True
     return DeviceScope(kind, devices, strategy, assigned.simulated)
 
 
@@ -527,7 +527,8 @@ def pytest_runtest_call(item: Any) -> None:
         item.obj = _distributed(item, call)
         item.addfinalizer(lambda: setattr(item, "obj", call))
     elif not scoped and kind in ("cpu", "none"):  # it has no fixture, or was spared it
-        _enter(item) if "tensorflow" in sys.modules else _isolate(item, "")
+        if "tensorflow" in sys.modules:
+            _enter(item)
     elif not scoped:
         hidden = f"another fixture device_scope hides the one in {__file__}"
         pytest.fail(f"{item.nodeid}: {hidden}", pytrace=False)
@@ -535,6 +536,10 @@ def pytest_runtest_call(item: Any) -> None:
 
 def pytest_runtest_makereport(item: Any, call: Any) -> pytest.TestReport | None:
     """Report what TensorFlow says about strategies with an explanation."""
+    bare = call.when == "call" and not item.stash[SCOPED]
+    if bare and "tensorflow" in sys.modules and item.stash[KIND] in ("cpu", "none"):
+        first = [row[-1] for row in SETTINGS]  # the test itself has imported it
+        item.addfinalizer(functools.partial(_undo, item, "", first, None, False))
     if not call.excinfo or item.stash.get(KIND, "") not in STRATEGIES:
         return None
     if not re.search(UNDER_STRATEGY, str(call.excinfo.value)):
@@ -623,28 +628,30 @@ def _has_strategy() -> bool:
 
 def _isolate(item: pytest.Item, device: str) -> None:
     """Put a test on its device; let its tear-down undo what the test leaves behind."""
-    values, before = _values(), _place(device)
-    held = _has_strategy()  # by a fixture of a wider scope
+    before = _values(), _place(device), _has_strategy()
+    item.addfinalizer(functools.partial(_undo, item, device, *before))
 
-    def undo() -> None:
-        if "tensorflow" not in sys.modules:
-            return
-        left = []
-        for (path, reader, setter, _), now, value in zip(SETTINGS, _values(), values):
-            if now != value:
-                put = _find(f"{path}.{setter}")
-                put(value) if put else setattr(_find(path), reader, value)
-        now = _place(before or "")  # what is imported by now may not have been before
-        _, _, place = now.to_string().rpartition("/task:0") if now else ("", "", device)
-        if place != device:
-            left.append("tf.device")
-        if _has_strategy() and not held:
-            _find("tensorflow.compat.v1.reset_default_graph")()
-            left.append("a strategy's scope")
-        if left:
-            pytest.fail(f"{item.nodeid} left open: {', '.join(left)}", pytrace=False)
 
-    item.addfinalizer(undo)
+def _undo(
+    item: pytest.Item, device: str, values: list[Any], before: Any, held: bool
+) -> None:
+    """Take back what a test left; `held`: a fixture of a wider scope had a strategy."""
+    if "tensorflow" not in sys.modules:
+        return
+    left = []
+    for (path, reader, setter, _), now, value in zip(SETTINGS, _values(), values):
+        if now != value:
+            put = _find(f"{path}.{setter}")
+            put(value) if put else setattr(_find(path), reader, value)
+    now = _place(before or "")  # what is imported by now may not have been before
+    _, _, place = now.to_string().rpartition("/task:0") if now else ("", "", device)
+    if place != device:
+        left.append("tf.device")
+    if _has_strategy() and not held:
+        _find("tensorflow.compat.v1.reset_default_graph")()
+        left.append("a strategy's scope")
+    if left:
+        pytest.fail(f"{item.nodeid} left open: {', '.join(left)}", pytrace=False)
 
 
 # ---- The GPUs of this machine ------------------------------------------------
@@ -955,9 +962,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     card = session.config.stash[ASSIGNED].card or "none"
     if hasattr(session.config, "workerinput"):
         return  # its controller adds what follows
+    said = {kind: [("device", kind), ("gpu", card)] for kind in kinds if kind}
     for item, kind in zip(session.items, kinds):
-        if kind:  # in JUnit's file too
-            item.user_properties += [("device", kind), ("gpu", card)]
+        item.user_properties += said.get(kind, [])  # in JUnit's file too
 
 
 # ---- Ranks: one pytest each, under mpirun, horovodrun, torchrun, srun --------

@@ -247,6 +247,28 @@ def fixtures_of_a_wide_scope_keep_what_they_enter(harness: str, python: Path) ->
         assert wide == ["passed"] * 4, run
 
 
+def a_test_that_imports_tensorflow_is_isolated(harness: str, python: Path) -> None:
+    """Where nothing had imported it before: what it leaves does not reach the next one either."""
+    test = """
+        def test_settings():
+            import tensorflow as tf
+            tf.config.run_functions_eagerly(True)
+
+        def test_look():
+            import tensorflow as tf
+            assert not tf.config.functions_run_eagerly()
+    """
+    other = (
+        "def test_device():\n    import tensorflow as tf\n    tf.device('/cpu:0').__enter__()\n"
+    )
+    run = run_harness(harness, python, {"test_it.py": test})
+    left = run_harness(harness, python, {"test_it.py": other})
+
+    assert run.pytest.counts == {"passed": 2}, run
+    assert left.outcomes == {"test_it.py::test_device": "error"}, left
+    assert "left open: tf.device" in left.pytest.text("test_it.py::test_device"), left
+
+
 def isolation_needs_no_tensorflow(harness: str, python: Path) -> None:
     """Where a project does not import it the harness does not; the seeds are set all the same."""
     test = """
@@ -315,4 +337,5 @@ ISOLATED = (
     outside_of_scopes_is_the_cpu,
     fixtures_of_a_wide_scope_keep_what_they_enter,
     isolation_needs_no_tensorflow,
+    a_test_that_imports_tensorflow_is_isolated,
 )

@@ -581,8 +581,8 @@ PLACEMENT = [
     mutant(
         "test without a scope has the one before's",
         p.scopes_are_left,
-        "values, before = _values(), _place(device)",
-        "values, before = _values(), device and _place(device)",
+        "before = _values(), _place(device),",
+        "before = _values(), device and _place(device),",
         'now = _place(before or "")',
         'now = _place(device) if before else ""',
     ),
@@ -591,8 +591,8 @@ PLACEMENT = [
         p.scopes_are_left,
         "            scope.__exit__(None, None, None)",
         "            pass",
-        "        if _has_strategy() and not held:\n",
-        "        if not item:\n",
+        "    if _has_strategy() and not held:\n",
+        "    if not item:\n",
     ),
     mutant(
         "strategy is not entered",
@@ -654,22 +654,22 @@ PLACEMENT = [
     mutant(
         "scope that a test leaves open stays",
         p.scope_that_a_test_leaves_open_ends_with_it,
-        "        if place != device:\n            left.append",
-        "        if place != device:\n            _place(now)\n            left.append",
+        "    if place != device:\n        left.append",
+        "    if place != device:\n        _place(now)\n        left.append",
     ),
     mutant(
         "scope that a test leaves open is not missed",
         p.scope_that_a_test_leaves_open_ends_with_it,
-        '            left.append("tf.device")\n',
-        "            pass\n",
+        '        left.append("tf.device")\n',
+        "        pass\n",
     ),
     mutant(
         "an unmarked test starts the runtime before its set-up",
         p.runtime_is_not_started_without_a_card,
-        "    values, before = _values(),",
+        "    before = _values(),",
         '    tf = sys.modules.get("tensorflow")\n'
         "    if tf:\n        tf.config.list_logical_devices()\n"
-        "    values, before = _values(),",
+        "    before = _values(),",
     ),
     mutant(
         "TestCase variant runs under its item's name",

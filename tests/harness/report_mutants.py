@@ -175,7 +175,7 @@ JUNIT = [
     mutant(
         "JUnit's file says nothing of devices",
         r.junit_has_device_and_gpu,
-        '+= [("device", kind), ("gpu", card)]',
+        "+= said.get(kind, [])",
         "+= []",
     ),
     mutant(

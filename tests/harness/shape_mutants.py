@@ -157,13 +157,13 @@ ISOLATION = [
     mutant(
         "strategy that a test leaves entered stays",
         i.settings_are_taken_back,
-        '            _find("tensorflow.compat.v1.reset_default_graph")()\n',
+        '        _find("tensorflow.compat.v1.reset_default_graph")()\n',
         "",
     ),
     mutant(
         "strategy that a test leaves entered is not missed",
         i.what_is_left_open_is_named,
-        '            left.append("a strategy\'s scope")\n',
+        '        left.append("a strategy\'s scope")\n',
         "",
     ),
     mutant(
@@ -171,6 +171,12 @@ ISOLATION = [
         i.outside_of_scopes_is_the_cpu,
         "    _place(HOST)  # what",
         "    assert HOST  # what",
+    ),
+    mutant(
+        "what a test leaves that imports TensorFlow itself stays",
+        i.a_test_that_imports_tensorflow_is_isolated,
+        'item.addfinalizer(functools.partial(_undo, item, "", first, None, False))',
+        "assert first",
     ),
     mutant(
         "strategy of a wide fixture is held against its tests",

@@ -37,8 +37,8 @@ BUDGETS = {
     HEADER: 100,  # 80
     "Markers, ids, one item per device": 173,  # 110
     "The split of a card, scopes, strategies": 117,  # 90
-    "The run of a test": 46,
-    "Isolation: what a test changes does not reach the next": 75,  # 25
+    "The run of a test": 51,
+    "Isolation: what a test changes does not reach the next": 76,  # 25
     "The GPUs of this machine": 140,  # 80
     "Leases: one run a card at a time, on the whole machine": 95,  # 90, with the next
     "Ranks: one pytest each, under mpirun, horovodrun, torchrun, srun": 25,
