@@ -632,9 +632,7 @@ def _isolate(item: pytest.Item, device: str) -> None:
     item.addfinalizer(functools.partial(_undo, item, device, *before))
 
 
-def _undo(
-    item: pytest.Item, device: str, values: list[Any], before: Any, held: bool
-) -> None:
+def _undo(item: Any, device: str, values: Any, before: Any, held: bool) -> None:
     """Take back what a test left; `held`: a fixture of a wider scope had a strategy."""
     if "tensorflow" not in sys.modules:
         return
