@@ -14,6 +14,7 @@ from devicegen.errors import DevicegenError
 from devicegen.facts.bazel import MAINS, NO_BAZEL, BazelFacts, read_bazel
 from devicegen.facts.conftests import HARNESS_LINE, Conftest, read_conftests
 from devicegen.facts.container_tests import container_tests, other_tests
+from devicegen.facts.device_setup import WORDS_IN_BYTES as DEVICE_WORDS
 from devicegen.facts.device_setup import DeviceSetup, may_set_devices, read_device_setups
 from devicegen.facts.frameworks import (
     Framework,
@@ -33,6 +34,7 @@ from devicegen.facts.pytest_startup import Layout
 from devicegen.facts.pytest_use import other_test_runner, pytest_use
 from devicegen.facts.requirements import PythonFloor, Requirements, read_requirements
 from devicegen.facts.source_tree import Location, SourceTree
+from devicegen.facts.taken_names import WORDS as NAMING_WORDS
 from devicegen.facts.taken_names import TakenNames, may_take, taken_names
 from devicegen.facts.tensorflow_use import (
     TensorFlowVersions,
@@ -155,7 +157,9 @@ def gather_facts(path: Path) -> RepoFacts:
     folders = _folders_above(test_files)
     versions = tensorflow_versions(requirements)
     use = pytest_use(tree, config, requirements, test_files)
-    imports, (device_files, naming) = scan_python(tree, may_set_devices, may_take)
+    imports, (device_files, naming) = scan_python(
+        tree, (*DEVICE_WORDS, *NAMING_WORDS), may_set_devices, may_take
+    )
     return RepoFacts(
         top=top,
         top_reason=top_reason,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,13 +40,15 @@ class SourceTree:
 
     top: Path
     files: tuple[str, ...]
+    is_of_git: bool = False
     _texts: dict[str, str | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def list(cls, top: Path) -> SourceTree:
         """List the files below ``top``."""
         listed = _git_files(top)
-        return cls(top, tuple(sorted(_walk(top) if listed is None else listed)))
+        files = _walk(top) if listed is None else listed
+        return cls(top, tuple(sorted(files)), listed is not None)
 
     @cached_property
     def lookup(self) -> frozenset[str]:
@@ -75,6 +77,38 @@ class SourceTree:
     def python_files(self) -> Iterator[str]:
         """Yield the paths that end in ``.py``."""
         return (path for path in self.files if path.endswith(".py"))
+
+    def searched(self, words: Iterable[bytes]) -> Callable[[], Iterable[str]] | None:
+        """Let git search the Python files, beside this process; None where it does not list them.
+
+        What is returned waits for the answer: the files whose bytes hold any of ``words``; all
+        Python files where git cannot tell.
+        """
+        if not self.is_of_git:
+            return None
+        # Whatever the user's configuration says of colours, paths and submodules.
+        options = ("-c", "grep.fullName=false", "-c", "submodule.recurse=false")
+        command = ["git", *options, "grep", "--untracked", "--no-color", "-lzaF"]
+        command += [each for word in words for each in ("-e", os.fsdecode(word))]
+        environ = {**os.environ, "GIT_LITERAL_PATHSPECS": "0", "GIT_NOGLOB_PATHSPECS": "0"}
+        try:
+            git = subprocess.Popen(
+                [*command, "--", "*.py"],
+                cwd=self.top,
+                env=environ,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        except OSError:
+            return self.python_files
+
+        def answer() -> Iterable[str]:
+            names, _ = git.communicate()
+            if git.returncode not in (0, 1):  # 1: there is none
+                return self.python_files()
+            return sorted(self.lookup & {os.fsdecode(name) for name in names.split(b"\0")})
+
+        return answer
 
     def mentioning(self, *words: str) -> Iterator[str]:
         """Yield the Python files whose bytes hold any of ``words``: a cheap text search."""

@@ -104,25 +104,33 @@ def rocm_requirements(requirements: Requirements) -> tuple[Location, ...]:
 
 
 def scan_python(
-    tree: SourceTree, *sought: Callable[[bytes], bool]
+    tree: SourceTree, words: Iterable[bytes], *sought: Callable[[bytes], bool]
 ) -> tuple[tuple[Location, ...], list[list[str]]]:
-    """Read each Python file once, as bytes: where TensorFlow is imported, and what else is sought.
+    """Read each Python file, as bytes: where TensorFlow is imported, and what else is sought.
 
     For each file that imports TensorFlow the line of its first import: a text search for lines
     that begin with ``import tensorflow`` or ``from tensorflow``, so one in a docstring counts too;
-    what devicegen wrote does not. For each function of ``sought`` the files whose bytes it takes.
+    what devicegen wrote does not. For each function of ``sought`` the files whose bytes it takes;
+    each of them holds one of ``words``.
     """
     imports = []
     taken: list[list[str]] = [[] for _ in sought]
-    for path in tree.python_files():
-        data = tree.data(path)
-        if data is None:
-            continue
-        if line := _first_import(data):
-            imports.append(Location(path, line))
+
+    def seek(path: str, data: bytes) -> None:
         for takes, paths in zip(sought, taken, strict=True):
             if takes(data):
                 paths.append(path)
+
+    candidates = tree.searched(words)
+    for path in tree.python_files():
+        if (data := tree.data(path)) is not None:
+            if line := _first_import(data):
+                imports.append(Location(path, line))
+            if candidates is None:
+                seek(path, data)
+    for path in candidates() if candidates else ():
+        if (data := tree.data(path)) is not None:
+            seek(path, data)
     return tuple(imports), taken
 
 

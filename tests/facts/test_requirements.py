@@ -652,7 +652,8 @@ def test_tensorflow_imports(plant: Plant) -> None:
             "no_3.txt": "import tensorflow",
         }
     )
-    imports, (naming, none) = scan_python(tree, lambda data: b"x = " in data, lambda _: False)
+    sought = (lambda data: b"x = " in data, lambda _: False)
+    imports, (naming, none) = scan_python(tree, [b"x ="], *sought)
 
     assert [*map(str, imports)] == ["a.py:2", "b.py:3", "c.py:1"]
     assert (naming, none) == (["no_2.py"], [])
