@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devicegen.facts.source_tree import SourceTree
-from kit import write_tree
+from kit import clean_environ, write_tree
 
 FILES: dict[str, str | bytes] = {
     ".gitignore": "ignored.py\n",
@@ -28,7 +28,7 @@ CONFIGURED = [
     "color.ui=always",
     "grep.fullName=true",
     "submodule.recurse=true",
-    "core.quotePath=1",
+    "core.quotePath=true",
 ]
 
 
@@ -37,7 +37,7 @@ def top(tmp_path: Path) -> Path:
     """Return a folder of a git work tree, with files in each of git's states."""
     write_tree(tmp_path, FILES)
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+        subprocess.run(["git", *command], cwd=tmp_path, env=clean_environ(), check=True)
     top = tmp_path / "top"
     changes = {"untracked \u00e9.py": "a word\n", "now.py": "a word\n", "no_more.py": ""}
     write_tree(top, {**changes, "ignored.py": "a word\n"})
