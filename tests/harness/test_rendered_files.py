@@ -35,7 +35,7 @@ HEADER = "Header, options, marker registry"
 BAZEL = "Under Bazel: shards"
 BUDGETS = {
     HEADER: 100,  # 80
-    "Markers, ids, one item per device": 173,  # 110
+    "Markers, ids, one item per device": 174,  # 110
     "The split of a card, scopes, strategies": 117,  # 90
     "The run of a test": 51,
     "Isolation: what a test changes does not reach the next": 76,  # 25
@@ -49,7 +49,7 @@ BUDGETS = {
     BAZEL: 30,  # 35; not in every harness
 }
 ROCM_BUDGET = 60  # of the GPUs of this machine, and of what gets them
-TOTAL_BUDGET = 1024 + 272 + 106  # 700
+TOTAL_BUDGET = 1024 + 273 + 106  # 700
 
 
 @pytest.mark.parametrize(

@@ -316,12 +316,13 @@ def _keep_kind(item: pytest.Item) -> tuple[str, str]:
 
 
 def pytest_itemcollected(item: Any) -> None:
-    (kind, _), names = _keep_kind(item), getattr(item, "fixturenames", None)
+    (kind, _), names = _keep_kind(item), getattr(item, "fixturenames", ())
     if kind not in ("", "none"):  # so that `-m gpu` selects
         item.add_marker(_plain_mark(kind))
     assigned = item.config.stash[ASSIGNED]
     bare = LINUX and not (assigned.card or assigned.late or "tensorflow" in sys.modules)
-    if names is None or (kind == "cpu" and bare and "device_scope" not in names):
+    spared = kind == "cpu" and bare and "device_scope" not in names
+    if spared or not hasattr(item, "_fixtureinfo"):
         return  # nothing to keep it from; an autouse fixture would cost each such test
     names, after = [name for name in names if name != "device_scope"], 0
     for number, name in enumerate(names, start=1):  # after those of wider scopes
