@@ -119,7 +119,7 @@ def make_block(harness: str, owners_text: str) -> str:
     ``owners_text`` may hold an older block, which does not count. Line endings are ``\n``.
     """
     owner = parse(_without_block(owners_text))
-    text = harness.replace(FUTURE + "\n", "", 1)
+    text = _own_hook_names(harness.replace(FUTURE + "\n", "", 1))
     module = ast.parse(text)
     nodes = list(_statements(module))
     renamed = _collisions(module, nodes, owner)
@@ -128,7 +128,6 @@ def make_block(harness: str, owners_text: str) -> str:
         nodes = list(_statements(ast.parse(text)))
     if not _has_future_annotations(owner):
         text = _quote_annotations(text, nodes)
-    text = _own_hook_names(text)
     text = re.sub(r"^((?:import|from) .*[^(\n])$", r"\1  # noqa: E402", text, flags=re.MULTILINE)
     return f"{BEGIN}\n{text.rstrip()}\n\n\n{END}\n"
 
@@ -193,7 +192,7 @@ def _collisions(
         is_same_import = name in ours and theirs.get(name, set()) <= ours[name]
         if is_same_import and name in theirs and name not in bound:
             continue
-        if (name in used or name in theirs) and not name.startswith("pytest_"):
+        if name in used or name in theirs:
             renamed[name] = _other_name(name, used | set(theirs))
     return renamed
 
@@ -204,6 +203,8 @@ def _other_name(name: str, taken: Iterable[str]) -> str:
     new = name[: len(name) - len(bare)] + (
         prefix + bare if bare[0].isupper() and not bare.isupper() else f"{prefix}_{bare}"
     )
+    if name.startswith("pytest_"):  # a hook's, by which pytest knows that it is one
+        new = f"{name}_"
     while new in taken:
         new = f"{new}_"
     return new
