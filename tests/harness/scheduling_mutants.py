@@ -251,7 +251,7 @@ UNDER_XDIST = [
         "KINDS.index(kind) if kind in KINDS else 0",
         "KINDS.index(kind) if kind in KINDS else CPU",
         '(kind == "cpu", path))',
-        '(kind not in ("gpu", "distributed"), path))',
+        '(kind not in ("gpu", "distributed", "none"), path))',
     ),
     mutant(
         "crashed test is not run again",
