@@ -144,6 +144,18 @@ def test_methods_and_fields_keep_their_names(combination: str) -> None:
     assert "_split" in names
     assert not {each.name for each in bound_names(block)} & set(names)
     assert members(block) == members(ast.parse(harness))
+    marked = [(name, mark) for name, marks in hooks(block) for mark in marks]
+    assert len(marked) == len(hooks(block)) >= 8  # each has one mark, and of our pytest
+    assert all(mark.startswith("devices_pytest.hookimpl(") for _, mark in marked)
+    assert all("specname='pytest_" in mark for _, mark in marked)
+    assert all(name.startswith("pytest_") for name, _ in marked)  # or pytest takes it for none
+
+
+def hooks(module: ast.Module) -> list[tuple[str, list[str]]]:
+    """Return each function with a mark of a hook, and all its marks."""
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    marks = [(each.name, [*map(ast.unparse, each.decorator_list)]) for each in functions]
+    return [(name, found) for name, found in marks if any("hookimpl" in mark for mark in found)]
 
 
 def members(module: ast.Module) -> list[list[str]]:
